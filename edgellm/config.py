@@ -1,0 +1,29 @@
+"""Where things live on disk. Knows nothing of what is stored there.
+
+`EDGELLM_HOME` moves everything below one folder; otherwise platformdirs decides.
+"""
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+
+def _root(default: str) -> Path:
+    home = os.environ.get("EDGELLM_HOME")
+    return Path(home).expanduser() if home else Path(default)
+
+
+def models_dir() -> Path:
+    """Folder of the pulled model files."""
+    return _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "models"
+
+
+def cache_dir() -> Path:
+    """Folder of everything that can be made again, such as compiled kernels."""
+    return _root(platformdirs.user_cache_dir("edgellm", appauthor=False)) / "cache"
+
+
+def config_dir() -> Path:
+    """Folder of the user's own settings (`models.toml` over the packaged one)."""
+    return _root(platformdirs.user_config_dir("edgellm", appauthor=False))

@@ -1,0 +1,41 @@
+"""Every exception a caller of edgellm may see. Knows nothing of the rest of the package.
+
+A message says what was found, what was expected and what to do.
+"""
+
+
+class EdgeLLMError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class GGUFError(EdgeLLMError):
+    """A model file is damaged, unsupported or not a GGUF file."""
+
+
+class CatalogError(EdgeLLMError):
+    """A model name, source or download cannot be used."""
+
+
+class RequestError(EdgeLLMError):
+    """A request asks for something that cannot be done; `field` names the part that is wrong."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ContextOverflow(RequestError):
+    """The prompt does not fit the context. Both numbers are in tokens."""
+
+    def __init__(self, prompt_tokens: int, context_length: int) -> None:
+        super().__init__(
+            f"the prompt has {prompt_tokens} tokens and the context holds {context_length}: "
+            "shorten the prompt or load the model with a larger context",
+            field="prompt",
+        )
+        self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
+
+
+class BackendError(EdgeLLMError):
+    """A backend cannot run this program on this machine."""

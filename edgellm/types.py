@@ -1,0 +1,109 @@
+"""The data that crosses layers: what is asked, what comes back. Data only."""
+
+from collections.abc import Mapping, Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+FinishReason = Literal["stop", "length", "abort"]
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How tokens are chosen and when to stop; names and defaults are llama.cpp's.
+
+    temperature: 0 or below is greedy. top_k: 0 is off. top_p, min_p: 1.0 and 0.0 are off.
+    repeat_penalty (1.0 is off), presence_penalty, frequency_penalty look at the last
+    `repeat_last_n` tokens (0 is off, prompt included).
+    max_tokens: None runs to the end of the context. stop: strings that end the text, left out.
+    n: answers to one prompt. seed: None draws one. logprobs: alternatives reported per token;
+    None reports nothing. ignore_eos: end-of-generation tokens do not end the answer.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    n: int = 1
+    seed: int | None = None
+    logprobs: int | None = None
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True)
+class TokenLogprob:
+    """One token with its natural-log probability under the unmodified distribution."""
+
+    token_id: int
+    text: str
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()  # (token id, logprob), best first
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Token counts of one request."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Wall time in seconds: waiting in the queue, until the first token, from first to last."""
+
+    queued: float
+    first_token: float
+    decode: float
+
+
+@dataclass(frozen=True)
+class Request:
+    """One generation asked of the engine.
+
+    prompt: text, or token ids taken as they are. add_special, parse_special: how text is
+    tokenised. model: a loaded model's name; None is the only one loaded.
+    """
+
+    prompt: str | tuple[int, ...]
+    params: SamplingParams = field(default_factory=SamplingParams)
+    request_id: str | None = None
+    model: str | None = None
+    add_special: bool = True
+    parse_special: bool = True
+
+
+@dataclass(frozen=True)
+class TokenEvent:
+    """New text of answer `index`; the last one has finish_reason, usage and timings."""
+
+    index: int
+    text: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    finish_reason: FinishReason | None = None
+    usage: Usage | None = None
+    timings: Timings | None = None
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A finished answer. With n > 1, `others` holds answers 1 to n-1."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    logprobs: tuple[TokenLogprob, ...] | None
+    usage: Usage
+    timings: Timings
+    others: tuple["Completion", ...] = ()
+
+
+Message = Mapping[str, Any]  # {"role": ..., "content": ...} as in the OpenAI API
+Messages = Seq[Message]

@@ -1,0 +1,1 @@
+"""Arithmetic. Knows nothing of models, files or sequences."""

@@ -1,0 +1,40 @@
+"""One forward pass's index arrays. Knows nothing of sequences, only of rows, slots and blocks.
+
+Rows of all sequences lie one after another: sequence s owns rows query_start[s] to
+query_start[s + 1], the last of which is at position seq_lens[s] - 1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Index arrays of one step; T rows (tokens), S sequences, G KV groups, L logits rows.
+
+    input_ids (T,), positions (T,), query_start (S + 1,), seq_lens (S,): as in the module docstring.
+    slot_mapping (G, T): where each row's key and value go, block * block_size + offset.
+    block_tables (G, S, B): the blocks of each sequence in position order; unused entries are 0.
+    logits_rows (L,): the rows whose logits are wanted, ascending.
+    """
+
+    input_ids: Int32
+    positions: Int32
+    query_start: Int32
+    seq_lens: Int32
+    slot_mapping: Int64
+    block_tables: Int32
+    logits_rows: Int32
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def num_seqs(self) -> int:
+        return len(self.seq_lens)

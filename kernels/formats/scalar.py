@@ -1,0 +1,16 @@
+"""The few scalar helpers that `unpack` functions may call.
+
+Each runs as plain Python; a compiling backend puts its own instruction in its place.
+"""
+
+import numpy as np
+
+
+def half(low: int, high: int) -> float:
+    """The IEEE half whose little-endian bytes are `low`, `high`, as a float32."""
+    return float(np.frombuffer(bytes((low, high)), np.float16)[0])
+
+
+def at(pointer: "np.ndarray", offset: int) -> "np.ndarray":  # type: ignore[type-arg]
+    """The same memory starting `offset` elements later."""
+    return pointer[offset:]

@@ -1,0 +1,21 @@
+"""Key and value storage as kernels see it. Knows nothing of who owns a block."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+BLOCK_SIZE = 32  # tokens per block, a divisor of ops.ATTENTION_TILE
+
+KVArray = npt.NDArray[np.float32] | npt.NDArray[np.float16]
+
+
+@dataclass(frozen=True, eq=False)
+class KVStorage:
+    """One pair of arrays per layer, (num_blocks, num_kv_heads, BLOCK_SIZE, head_dim).
+
+    float32 or float16, chosen apart for keys and values.
+    """
+
+    keys: tuple[KVArray, ...]
+    values: tuple[KVArray, ...]

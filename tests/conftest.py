@@ -1,0 +1,42 @@
+"""Fixtures that every room's tests may use: the oracle folder and the real models."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Path:
+    """The folder of exact logits and golden tokens."""
+    where = os.environ.get("EDGELLM_ORACLE")
+    if not where:
+        pytest.skip("EDGELLM_ORACLE is not set: no folder of golden results to compare with")
+    return Path(where)
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """SmolLM2-135M-Instruct, from EDGELLM_TEST_MODELS or pulled once into the model folder."""
+    given = os.environ.get("EDGELLM_TEST_MODELS")
+    if given and (path := Path(given) / "smollm2.gguf").exists():
+        return path
+    from edgellm.catalog import load_catalog
+    from edgellm.errors import CatalogError
+    from edgellm.pull import pull
+
+    try:
+        return pull(load_catalog()["smollm2"])
+    except CatalogError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"SmolLM2 cannot be fetched: {error}")
+
+
+@pytest.fixture(scope="session")
+def real_models() -> dict[str, Path]:
+    """The other two real models by name (gemma3, qwen05b), those that are there."""
+    given = os.environ.get("EDGELLM_TEST_MODELS")
+    names = ("gemma3", "qwen05b")
+    found = {n: Path(given) / f"{n}.gguf" for n in names} if given else {}
+    return {name: path for name, path in found.items() if path.exists()}

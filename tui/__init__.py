@@ -1,0 +1,1 @@
+"""Textual chat. Sees `edgellm.client` and `edgellm.types` only."""
