@@ -8,6 +8,7 @@ Values are float32 matrices with one row per token of the batch ("tokens"), or o
 logits row ("outputs"). A Value has one writer; `buffers` in Program says which share memory.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,7 +20,8 @@ from edgellm.kernels.formats import Format, by_id
 
 Rows = Literal["tokens", "outputs"]
 RopeLayout = Literal["interleaved", "split"]  # pairs (2i, 2i+1), or (i, i + rotary_dim / 2)
-Activation = Literal["silu", "gelu_tanh"]
+Activation = Literal["silu", "gelu_tanh", "swiglu_clamped"]
+Gating = Literal["softmax", "softmax_selected", "sigmoid"]
 
 ATTENTION_TILE = 256  # keys per partial softmax, counted from position 0; part of the numerics
 
@@ -162,10 +164,28 @@ class Builder:
         """a * factor."""
         return self._value("multiply", (a,), width=a.width, rows=a.rows, factor=factor)
 
-    def gated(self, gate: Value, up: Value, activation: Activation) -> Value:
-        """activation(gate) * up. Source: Shazeer 2020, GLU variants."""
+    def gated(
+        self,
+        gate: Value,
+        up: Value,
+        activation: Activation,
+        *,
+        alpha: float = 1.0,
+        limit: float = math.inf,
+    ) -> Value:
+        """activation(gate) * up. Source: Shazeer 2020, GLU variants.
+
+        "swiglu_clamped" is g * sigmoid(alpha * g) * (u + 1) with g = min(gate, limit) and
+        u = up clamped to -limit..limit (gpt-oss); the others leave alpha and limit alone.
+        """
         return self._value(
-            "gated", (gate, up), width=gate.width, rows=gate.rows, activation=activation
+            "gated",
+            (gate, up),
+            width=gate.width,
+            rows=gate.rows,
+            activation=activation,
+            alpha=alpha,
+            limit=limit,
         )
 
     def softcap(self, x: Value, cap: float) -> Value:
@@ -199,13 +219,16 @@ class Builder:
         scale: float,
         window: int | None = None,
         softcap: float | None = None,
+        sinks: Weight | None = None,
     ) -> Value:
         """Appends k and v to the layer's cache, then softmax(scale * q k^T) v over the past.
 
         q (num_heads * head_dim), k and v (num_kv_heads * head_dim). Causal; with a window a query
         at position p sees keys p - window + 1 to p. Scores become softcap * tanh(s / softcap)
-        first where that is given. Keys and values are always read back from the cache, the
-        current rows included; partial results are per ATTENTION_TILE keys, merged in order.
+        first where that is given. sinks: float vector of num_heads, for each head the score of
+        one more key whose value is zero; it is merged after the last tile. Keys and values are
+        always read back from the cache, the current rows included; partial results are per
+        ATTENTION_TILE keys, merged in order.
         """
         if window not in self._windows:
             self._windows.append(window)
@@ -216,6 +239,7 @@ class Builder:
         return self._value(
             "attention",
             (q,),
+            (sinks,),
             width=q.width,
             layer=layer,
             group=group,
@@ -225,6 +249,73 @@ class Builder:
             **({} if window is None else {"window": window}),
             **({} if softcap is None else {"softcap": softcap}),
         )
+
+    def moe_route(
+        self,
+        scores: Value,
+        top_k: int,
+        *,
+        gating: Gating,
+        normalize: bool = False,
+        factor: float = 1.0,
+        selection_bias: Weight | None = None,
+    ) -> Value:
+        """Chooses top_k experts per row. scores (T, experts) -> (T, 2 * top_k).
+
+        The first top_k columns are expert numbers as floats, best first, the lower number first
+        where two are equal; the others their weights. gating "softmax" and "sigmoid" turn all
+        scores into probabilities, of which the largest top_k are taken; "softmax_selected" takes
+        the largest scores and applies softmax to those alone. selection_bias (experts elements)
+        is added for choosing only. normalize: weights are then divided by their sum. factor
+        multiplies them last.
+        """
+        return self._value(
+            "moe_route",
+            (scores,),
+            (selection_bias,),
+            width=2 * top_k,
+            top_k=top_k,
+            gating=gating,
+            normalize=int(normalize),
+            factor=factor,
+        )
+
+    def moe_matmul(
+        self,
+        x: Value,
+        routing: Value,
+        weight: Weight,
+        *,
+        experts: int,
+        bias: Weight | None = None,
+        scale: Weight | None = None,
+    ) -> Value:
+        """For each rank r of a row's experts e: scale[e] * weight[e] x_r + bias[e].
+
+        weight: the matrices of all experts one after another, (experts * n, columns); bias
+        (experts, n); scale experts elements. x: (T, columns), the same row for every rank, or
+        (T, top_k * columns), a part for each. routing: from moe_route. Output (T, top_k * n),
+        ranks side by side.
+        """
+        top_k = routing.width // 2
+        if x.width not in (weight.columns, top_k * weight.columns):
+            raise ValueError(f"{weight.name}: {weight.columns} columns for rows of {x.width}")
+        return self._value(
+            "moe_matmul",
+            (x, routing),
+            (weight, bias, scale),
+            width=top_k * (weight.rows // experts),
+            experts=experts,
+            bias=int(bias is not None),
+            scale=int(scale is not None),
+        )
+
+    def moe_combine(self, x: Value, routing: Value) -> Value:
+        """Sum of routing weight r times part r of a row, added in rank order from the first.
+
+        x (T, top_k * n), routing from moe_route -> (T, n).
+        """
+        return self._value("moe_combine", (x, routing), width=2 * x.width // routing.width)
 
     def select_outputs(self, x: Value) -> Value:
         """The rows named by the batch's logits_rows."""
