@@ -16,6 +16,10 @@ class CatalogError(EdgeLLMError):
     """A model name, source or download cannot be used."""
 
 
+class DownloadError(CatalogError):
+    """A download failed for a reason outside this program: trying again later may help."""
+
+
 class RequestError(EdgeLLMError):
     """A request asks for something that cannot be done; `field` names the part that is wrong."""
 

@@ -1,0 +1,129 @@
+"""The `edgellm` command: finds the command named, runs it, turns errors into exit codes.
+
+Knows nothing of what the commands do. Each one is a module with `add_arguments(parser)` and
+`run(args) -> int`, imported only when it is the one named, so that `edgellm --help` is instant.
+Exit codes: 2 bad usage or bad file, 1 failed run, 130 Ctrl-C, 141 when the reader of our output
+has gone (what a shell shows for a program that SIGPIPE ended).
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from edgellm.errors import (
+    BackendError,
+    CatalogError,
+    DownloadError,
+    EdgeLLMError,
+    GGUFError,
+    RequestError,
+)
+from edgellm.version import __version__
+
+COMMANDS = {
+    "run": ("edgellm.cli.run", "write one answer to standard output"),
+    "pull": ("edgellm.cli.pull", "fetch a model"),
+    "list": ("edgellm.cli.list", "the models of the catalogue and those stored here"),
+    "show": ("edgellm.cli.show", "what a model file holds and the memory it needs"),
+    "rm": ("edgellm.cli.rm", "delete a model that pull stored"),
+    "tokenize": ("edgellm.cli.tokenize", "text to token ids"),
+    "eval": ("edgellm.cli.eval", "measure a model"),
+    "doctor": ("edgellm.cli.doctor", "what this machine offers and what is set up"),
+}
+
+# The first class that fits decides.
+EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (DownloadError, 1),
+    (BackendError, 1),
+    (CatalogError, 2),
+    (GGUFError, 2),
+    (RequestError, 2),
+    (EdgeLLMError, 1),
+    (FileNotFoundError, 2),
+    (IsADirectoryError, 2),
+    (NotADirectoryError, 2),
+    (PermissionError, 2),
+    (Exception, 1),
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(2, f"edgellm: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line `argv` (default: sys.argv without the program) and returns its code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    _print_anything()
+    debug = "--debug" in arguments
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _drop_output()
+        return 141
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        print(f"edgellm: {_describe(error)}", file=sys.stderr)
+        return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+
+
+def _run(arguments: list[str]) -> int:
+    # The options before the command take no value: the first plain word names it.
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    parser = _Parser(
+        prog="edgellm",
+        description="Runs language models in GGUF files on this machine.",
+        epilog="edgellm COMMAND --help tells what a command takes",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"edgellm {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command", parser_class=_Parser)
+    for name, (module_name, summary) in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        if name == named:
+            module = import_module(module_name)
+            sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS)
+            module.add_arguments(sub)
+    try:
+        args = parser.parse_args(arguments)
+    except SystemExit as leave:  # argparse has said why, or has shown the help
+        return leave.code if isinstance(leave.code, int) else 0
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    code: int = module.run(args)
+    return code
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, EdgeLLMError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"{type(error).__name__}: {error} (an error of edgellm itself: --debug shows where)"
+
+
+def _print_anything() -> None:
+    """Text that the terminal's encoding lacks is shown escaped instead of raising."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Points standard output at nothing: the interpreter flushes it once more when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,181 @@
+"""The frame of the command line: exit codes, errors, laziness, pipes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from edgellm import cli, errors
+from edgellm.version import __version__
+
+HEAVY = ("numba", "llvmlite", "textual", "jinja2", "pyopencl", "numpy", "huggingface_hub", "rich")
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
+    """Installs a command `probe` that calls the function given."""
+
+    def install(body: Callable[[], int]) -> None:
+        module = ModuleType("edgellm_probe_command")
+        module.add_arguments = lambda parser: None  # type: ignore[attr-defined]
+        module.run = lambda args: body()  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(cli.COMMANDS, "probe", (module.__name__, "a probe"))
+
+    return install
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def body() -> int:
+        raise error
+
+    return body
+
+
+def edgellm(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "edgellm", *arguments]
+
+
+def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from edgellm.cli import main; code = main(['--help']);"
+        f"print('loaded', [m for m in {HEAVY!r} if m in sys.modules], code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "loaded [] 0" in done.stdout
+    for name in cli.COMMANDS:
+        assert f"    {name} " in done.stdout
+
+
+def test_only_the_command_named_is_imported(
+    monkeypatch: pytest.MonkeyPatch, command: Callable[[Callable[[], int]], None]
+) -> None:
+    command(lambda: 0)
+    for name in list(cli.COMMANDS):
+        if name != "probe":
+            monkeypatch.setitem(cli.COMMANDS, name, ("edgellm.no_such_module", "broken"))
+    assert cli.main(["--debug", "probe"]) == 0
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"edgellm {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["probe", "--nonsense"], []])
+def test_bad_usage_is_2(
+    arguments: list[str],
+    command: Callable[[Callable[[], int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command(lambda: 0)
+    assert cli.main(arguments) == 2
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert "usage: edgellm" in seen.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (errors.GGUFError("broken file"), 2, "edgellm: broken file\n"),
+        (errors.CatalogError("no such model"), 2, "edgellm: no such model\n"),
+        (errors.DownloadError("unreachable"), 1, "edgellm: unreachable\n"),
+        (errors.RequestError("too hot", field="temperature"), 2, "edgellm: too hot\n"),
+        (errors.BackendError("no AVX2"), 1, "edgellm: no AVX2\n"),
+        (FileNotFoundError(2, "No such file", "a.txt"), 2, "edgellm: a.txt: No such file\n"),
+        (OSError(28, "No space left"), 1, "edgellm: [Errno 28] No space left\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_become_one_line_and_a_code(
+    error: BaseException,
+    code: int,
+    said: str,
+    command: Callable[[Callable[[], int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command(raising(error))
+    assert cli.main(["probe"]) == code
+    assert capsys.readouterr().err == said
+
+
+def test_a_traceback_only_with_debug(
+    command: Callable[[Callable[[], int]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(raising(ValueError("surprise")))
+    assert cli.main(["probe"]) == 1
+    plain = capsys.readouterr().err
+    assert plain.startswith("edgellm: ValueError: surprise") and "Traceback" not in plain
+    for arguments in (["probe", "--debug"], ["--debug", "probe"]):
+        assert cli.main(arguments) == 1
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(edgellm("--help"), stdout=writing, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+def test_ctrl_c_ends_a_running_command_with_130(tmp_path: Path) -> None:
+    (tmp_path / "slow_command.py").write_text(
+        "import time\n"
+        "def add_arguments(parser): pass\n"
+        "def run(args):\n    print('started', flush=True)\n    time.sleep(60)\n    return 0\n"
+    )
+    program = (
+        "import sys; from edgellm import cli;"
+        "cli.COMMANDS['slow'] = ('slow_command', ''); sys.exit(cli.main(['slow']))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert err == ""
+        assert time.monotonic() - begun < 20
+    finally:
+        process.kill()
+
+
+def test_text_the_terminal_cannot_show_is_escaped() -> None:
+    program = (
+        "import sys, types; from edgellm import cli;"
+        "m = types.ModuleType('odd'); m.add_arguments = lambda p: None;"
+        "m.run = lambda a: print('a\\udcff\\u00e9') or 0; sys.modules['odd'] = m;"
+        "cli.COMMANDS['odd'] = ('odd', ''); sys.exit(cli.main(['odd']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0
+    assert done.stdout == b"a\\udcff\\xe9\n"
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--help"]) == 0
+    assert f"usage: edgellm {name}" in capsys.readouterr().out
