@@ -1,0 +1,171 @@
+"""Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0: 32 weights that share one scale, and a minimum in the _1 types.
+
+Layouts (bytes, in order; `ggml-common.h` of llama.cpp is the source):
+
+    Q4_0  half d;          u8 low[16]            d * (n - 8)
+    Q4_1  half d; half m;  u8 low[16]            d * n + m
+    Q5_0  half d;          u8 high[4], low[16]   d * (n - 16)
+    Q5_1  half d; half m;  u8 high[4], low[16]   d * n + m
+    Q8_0  half d;          i8 q[32]              d * q
+
+Byte j of `low` holds weight j in its low nibble and weight 16 + j in its high one; bit i of `high`
+is the fifth bit of weight i.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from edgellm.kernels.formats.fields import (
+    affine,
+    bit_sequence,
+    half_bytes,
+    halves,
+    inverse,
+    planes,
+)
+from edgellm.kernels.formats.format import Blocks, Format, Values
+from edgellm.kernels.formats.scalar import half
+
+
+def dequantize_q4_0(blocks: Blocks) -> Values:
+    """Reference for Q4_0."""
+    return affine(planes(blocks[:, 2:], 4).astype(np.int8) - 8, halves(blocks, 0))
+
+
+def dequantize_q4_1(blocks: Blocks) -> Values:
+    """Reference for Q4_1."""
+    return affine(planes(blocks[:, 4:], 4), halves(blocks, 0), halves(blocks, 2))
+
+
+def _five_bits(blocks: Blocks, start: int) -> Blocks:
+    """The four high-bit bytes at `start` and the nibbles after them as uint8 (n, 32)."""
+    high = bit_sequence(blocks[:, start : start + 4])
+    return planes(blocks[:, start + 4 :], 4).reshape(-1, 32) | high << np.uint8(4)
+
+
+def dequantize_q5_0(blocks: Blocks) -> Values:
+    """Reference for Q5_0."""
+    return affine(_five_bits(blocks, 2).astype(np.int8) - 16, halves(blocks, 0))
+
+
+def dequantize_q5_1(blocks: Blocks) -> Values:
+    """Reference for Q5_1."""
+    return affine(_five_bits(blocks, 4), halves(blocks, 0), halves(blocks, 2))
+
+
+def dequantize_q8_0(blocks: Blocks) -> Values:
+    """Reference for Q8_0."""
+    return affine(blocks[:, 2:].view(np.int8), halves(blocks, 0))
+
+
+def unpack_q4_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
+    """Q4_0 -> q in -8..7."""
+    scales[0] = half(src[0], src[1])
+    for j in range(16):
+        q[j] = (int(src[2 + j]) & 15) - 8
+        q[16 + j] = (int(src[2 + j]) >> 4) - 8
+
+
+def unpack_q4_1(src: Any, q: Any, scales: Any, mins: Any) -> None:
+    """Q4_1 -> q in 0..15."""
+    scales[0] = half(src[0], src[1])
+    mins[0] = half(src[2], src[3])
+    for j in range(16):
+        q[j] = int(src[4 + j]) & 15
+        q[16 + j] = int(src[4 + j]) >> 4
+
+
+def unpack_q5_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
+    """Q5_0 -> q in -16..15."""
+    scales[0] = half(src[0], src[1])
+    for j in range(16):
+        high_of_low = int(src[2 + j // 8]) >> j % 8 & 1
+        high_of_high = int(src[4 + j // 8]) >> j % 8 & 1
+        q[j] = (int(src[6 + j]) & 15) + 16 * high_of_low - 16
+        q[16 + j] = (int(src[6 + j]) >> 4) + 16 * high_of_high - 16
+
+
+def unpack_q5_1(src: Any, q: Any, scales: Any, mins: Any) -> None:
+    """Q5_1 -> q in 0..31."""
+    scales[0] = half(src[0], src[1])
+    mins[0] = half(src[2], src[3])
+    for j in range(16):
+        high_of_low = int(src[4 + j // 8]) >> j % 8 & 1
+        high_of_high = int(src[6 + j // 8]) >> j % 8 & 1
+        q[j] = (int(src[8 + j]) & 15) + 16 * high_of_low
+        q[16 + j] = (int(src[8 + j]) >> 4) + 16 * high_of_high
+
+
+def unpack_q8_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
+    """Q8_0 -> q as stored, -128..127 (ggml writes -127..127)."""
+    scales[0] = half(src[0], src[1])
+    for j in range(32):
+        q[j] = (int(src[2 + j]) ^ 128) - 128
+
+
+def _pack(q: Blocks, bits: int) -> Blocks:
+    """uint8 (n, 32) of 4 or 5 bits -> the high bits (5 only), then the nibbles."""
+    low = q[:, :16] & np.uint8(15) | q[:, 16:] << np.uint8(4)
+    if bits == 4:
+        return low
+    return np.concatenate([np.packbits(q >> 4, axis=1, bitorder="little"), low], axis=1)
+
+
+def _quantize_signed(values: Values, bits: int) -> Blocks:
+    """The value of largest magnitude becomes the most negative integer; the rest is rounded."""
+    zero = 1 << (bits - 1)
+    where = np.abs(values).argmax(axis=1, keepdims=True)
+    d = np.take_along_axis(values, where, axis=1) / np.float32(-zero)
+    stored = half_bytes(d)
+    q = (values * inverse(d) + np.float32(zero + 0.5)).astype(np.uint8)
+    return np.concatenate([stored, _pack(q.clip(0, 2 * zero - 1), bits)], axis=1)
+
+
+def _quantize_with_min(values: Values, bits: int) -> Blocks:
+    """The smallest value becomes 0, the largest the largest integer; the rest is rounded."""
+    top = (1 << bits) - 1
+    m = values.min(axis=1, keepdims=True)
+    d = (values.max(axis=1, keepdims=True) - m) / np.float32(top)
+    stored = [half_bytes(d), half_bytes(m)]
+    q = ((values - m) * inverse(d) + np.float32(0.5)).astype(np.uint8)
+    return np.concatenate([*stored, _pack(q.clip(0, top), bits)], axis=1)
+
+
+def quantize_q4_0(values: Values) -> Blocks:
+    """Plain rounding, the same bytes as ggml's reference."""
+    return _quantize_signed(values, 4)
+
+
+def quantize_q4_1(values: Values) -> Blocks:
+    """Plain rounding, the same bytes as ggml's reference."""
+    return _quantize_with_min(values, 4)
+
+
+def quantize_q5_0(values: Values) -> Blocks:
+    """Plain rounding, the same bytes as ggml's reference."""
+    return _quantize_signed(values, 5)
+
+
+def quantize_q5_1(values: Values) -> Blocks:
+    """Plain rounding, the same bytes as ggml's reference."""
+    return _quantize_with_min(values, 5)
+
+
+def quantize_q8_0(values: Values) -> Blocks:
+    """The largest magnitude becomes 127; halves round away from zero, as ggml's reference."""
+    d = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
+    stored = half_bytes(d)
+    scaled = values * inverse(d)
+    whole = np.trunc(scaled)
+    q = whole + np.trunc(2 * (scaled - whole))
+    return np.concatenate([stored, q.astype(np.int8).view(np.uint8)], axis=1)
+
+
+FORMATS = (
+    Format(2, "Q4_0", 32, 18, dequantize_q4_0, quantize_q4_0, unpack_q4_0),
+    Format(3, "Q4_1", 32, 20, dequantize_q4_1, quantize_q4_1, unpack_q4_1, has_min=True),
+    Format(6, "Q5_0", 32, 22, dequantize_q5_0, quantize_q5_0, unpack_q5_0),
+    Format(7, "Q5_1", 32, 24, dequantize_q5_1, quantize_q5_1, unpack_q5_1, has_min=True),
+    Format(8, "Q8_0", 32, 34, dequantize_q8_0, quantize_q8_0, unpack_q8_0),
+)
