@@ -1,0 +1,25 @@
+"""GGUF files: bytes on disk -> names, types and memory maps. Knows nothing of kernels or models.
+
+    with open_gguf("model.gguf") as file:
+        file.integer("llama.block_count"), file.tensors["output.weight"].shape
+
+Everything a file claims is checked against what it holds before it is used; a file that fails
+raises `edgellm.errors.GGUFError`, and opening allocates at most 64 MiB whatever the file says.
+"""
+
+from edgellm.gguf_loader.file import GGUFFile, open_gguf
+from edgellm.gguf_loader.strings import StringArray
+from edgellm.gguf_loader.tensors import TensorInfo
+from edgellm.gguf_loader.types import GGML_TYPES, REMOVED_TYPES, GGMLType
+from edgellm.gguf_loader.values import Value
+
+__all__ = [
+    "GGML_TYPES",
+    "REMOVED_TYPES",
+    "GGMLType",
+    "GGUFFile",
+    "StringArray",
+    "TensorInfo",
+    "Value",
+    "open_gguf",
+]

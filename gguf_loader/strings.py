@@ -1,0 +1,92 @@
+"""Arrays of strings that stay in the file until one is asked for. Knows nothing of tokens."""
+
+import mmap
+import struct
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import repeat
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+_BATCH = 1 << 16  # strings walked at a time: bounds the memory of the list of offsets
+
+
+class StringArray(Sequence[str]):
+    """Strings that lie in a mapped file, each as a uint64 length and its bytes.
+
+    `array[i]` makes one `str`; bytes that are not UTF-8 become surrogate escapes, so nothing is
+    lost. Slices make a list. For work on all strings at once, without a Python object for each:
+
+    buffer: uint8, a read-only view of the file from the first length to the end of the last string.
+    offsets: int64 (n,), where each string's bytes begin in `buffer`.
+    lengths: int64 (n,), in bytes: string i is `buffer[offsets[i] : offsets[i] + lengths[i]]`.
+    """
+
+    def __init__(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> None:
+        """ends: int64 (n,), where each string ends in `buffer`; the next one's length is there."""
+        self.buffer = buffer
+        self._ends = ends
+
+    @cached_property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        offsets = np.full(len(self._ends), 8, np.int64)
+        offsets[1:] += self._ends[:-1]
+        return offsets
+
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        lengths: npt.NDArray[np.int64] = self._ends - self.offsets
+        return lengths
+
+    def raw(self, i: int) -> bytes:
+        """The bytes of string `i`."""
+        i = range(len(self))[i]
+        start = int(self._ends[i - 1]) + 8 if i else 8
+        return self.buffer[start : int(self._ends[i])].tobytes()
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, i: int) -> str: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[str]: ...
+    def __getitem__(self, i: int | slice) -> str | list[str]:
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        return self.raw(i).decode("utf-8", "surrogateescape")
+
+    def __iter__(self) -> Iterator[str]:
+        data = self.buffer.data
+        start = 8
+        for end in self._ends.tolist():
+            yield str(data[start:end], "utf-8", "surrogateescape")
+            start = end + 8
+
+    def __repr__(self) -> str:
+        return f"<StringArray of {len(self)}>"
+
+
+def walk(map_: mmap.mmap, start: int, count: int, prefix: str) -> npt.NDArray[np.int64] | None:
+    """Where each of `count` strings ends, relative to `start`; None when they leave the file.
+
+    This is the hot loop of opening a file: the only way to find what follows a string is to read
+    its length. `unpack_from` checks the bounds, so the loop does not have to.
+    """
+    ends = np.empty(count, np.int64)
+    length_at = struct.Struct(f"{prefix}Q").unpack_from
+    size = len(map_)
+    at = start
+    for first in range(0, count, _BATCH):
+        batch = min(_BATCH, count - first)
+        try:
+            found = [at := at + 8 + length_at(map_, at)[0] for _ in repeat(None, batch)]
+        except (struct.error, OverflowError):
+            return None
+        if at > size:
+            return None
+        ends[first : first + batch] = found
+    ends -= start
+    return ends
