@@ -1,0 +1,49 @@
+"""Allocates the storage of keys and values. Knows nothing of who owns a block.
+
+Memory comes zeroed from the system, so a page costs nothing until a token is written to it.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.errors import BackendError
+from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage
+from edgellm.kernels.ops import Program
+
+KVType = type[np.float32] | type[np.float16]
+
+
+def allocate(program: Program, num_blocks: tuple[int, ...], dtype: KVType) -> KVStorage:
+    """Arrays for `num_blocks[g]` blocks in every layer of KV group g.
+
+    BackendError when the system does not have the memory.
+    """
+    if len(num_blocks) != len(program.kv_groups):
+        raise ValueError(f"{len(num_blocks)} block counts for {len(program.kv_groups)} groups")
+
+    def layers() -> tuple[KVArray, ...]:
+        return tuple(
+            np.zeros((num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, kv.head_dim), dtype)
+            for kv in program.kv_layers
+        )
+
+    try:
+        return KVStorage(keys=layers(), values=layers())
+    except MemoryError:
+        size = sum(
+            bytes_per_token(program, dtype, group) * blocks * BLOCK_SIZE
+            for group, blocks in enumerate(num_blocks)
+        )
+        raise BackendError(
+            f"no memory for {size / 2**20:.0f} MiB of keys and values: "
+            "load the model with a smaller context"
+        ) from None
+
+
+def bytes_per_token(program: Program, dtype: npt.DTypeLike, group: int | None = None) -> int:
+    """Bytes that one token's keys and values take in all layers, or in those of one KV group."""
+    return sum(
+        2 * kv.num_kv_heads * kv.head_dim * np.dtype(dtype).itemsize
+        for kv in program.kv_layers
+        if group is None or kv.group == group
+    )

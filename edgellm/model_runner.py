@@ -1,0 +1,103 @@
+"""Turns planned chunks into index arrays and runs them. Knows nothing of text or of scheduling.
+
+All index arithmetic between sequences and kernels lives here.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.errors import RequestError
+from edgellm.kernels.batch import Batch
+from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.ops import Program
+from edgellm.sequence import Chunk
+
+Logits = npt.NDArray[np.float32]
+
+
+class Executable(Protocol):
+    """What a backend's load() returns."""
+
+    def run(self, batch: Batch) -> Mapping[str, Logits]: ...
+
+    def close(self) -> None: ...
+
+
+class ModelRunner:
+    """One loaded model on one backend."""
+
+    def __init__(self, executable: Executable, program: Program) -> None:
+        self._executable = executable
+        self._program = program
+
+    @property
+    def num_groups(self) -> int:
+        """Block tables that a sequence of this model has."""
+        return len(self._program.kv_groups)
+
+    def pack(self, chunks: list[Chunk]) -> Batch:
+        """The index arrays of one step that computes `chunks`, in their order.
+
+        Every sequence must have blocks for all of its chunk. RequestError for a token id that
+        the model does not have.
+        """
+        counts = np.array([chunk.count for chunk in chunks], np.int32)
+        starts = np.array([chunk.sequence.num_computed_tokens for chunk in chunks], np.int32)
+        query_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        seq_lens = starts + counts
+        width = -(-int(seq_lens.max()) // BLOCK_SIZE)
+
+        positions = np.empty(query_start[-1], np.int32)
+        slot_mapping = np.empty((self.num_groups, query_start[-1]), np.int64)
+        block_tables = np.zeros((self.num_groups, len(chunks), width), np.int32)
+        ids: list[int] = []
+        for s, (chunk, start, end) in enumerate(zip(chunks, starts, seq_lens, strict=True)):
+            rows = slice(query_start[s], query_start[s + 1])
+            new_ids = chunk.sequence.token_ids[start:end]
+            if not 0 < chunk.count == len(new_ids):
+                raise ValueError(f"a chunk of {chunk.count} tokens with {len(new_ids)} to compute")
+            ids += new_ids
+            positions[rows] = np.arange(start, end)
+            block, offset = np.divmod(positions[rows], BLOCK_SIZE)
+            used = -(-int(end) // BLOCK_SIZE)
+            for group, table in enumerate(chunk.sequence.block_tables):
+                block_tables[group, s, :used] = table[:used]
+                slot_mapping[group, rows] = (
+                    block_tables[group, s, block].astype(np.int64) * BLOCK_SIZE + offset
+                )
+        return Batch(
+            input_ids=self._checked(ids),
+            positions=positions,
+            query_start=query_start,
+            seq_lens=seq_lens,
+            slot_mapping=slot_mapping,
+            block_tables=block_tables,
+            logits_rows=np.fromiter(_logits_rows(chunks, query_start), np.int32),
+        )
+
+    def _checked(self, ids: list[int]) -> npt.NDArray[np.int32]:
+        """Kernels index the embedding with these and check nothing."""
+        size = self._program.vocab_size
+        for token_id in (min(ids), max(ids)):
+            if not 0 <= token_id < size:
+                raise RequestError(
+                    f"token id {token_id} is outside the vocabulary of {size}", field="prompt"
+                )
+        return np.array(ids, np.int32)
+
+    def run(self, batch: Batch) -> Logits:
+        """Logits (len(batch.logits_rows), vocab_size)."""
+        return self._executable.run(batch)["logits"]
+
+    def close(self) -> None:
+        """Gives back what the backend holds."""
+        self._executable.close()
+
+
+def _logits_rows(chunks: list[Chunk], query_start: npt.NDArray[np.int32]) -> Iterable[int]:
+    for chunk, end in zip(chunks, query_start[1:].tolist(), strict=True):
+        first = {"none": end, "last": end - 1, "all": end - chunk.count}[chunk.logits]
+        yield from range(first, end)

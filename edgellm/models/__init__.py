@@ -1,0 +1,11 @@
+"""Model definitions: from a file's metadata and tensors to a Program.
+
+config = read_config(file)
+program = record(file, config, context_length)
+"""
+
+from edgellm.models.config import ModelConfig, read_config
+from edgellm.models.decoder import record
+from edgellm.models.registry import ARCHITECTURES, Architecture
+
+__all__ = ["ARCHITECTURES", "Architecture", "ModelConfig", "read_config", "record"]

@@ -1,0 +1,73 @@
+"""Rotary frequencies of a model. Knows nothing of ops or of how vectors are rotated."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+ScalingKind = Literal["none", "linear", "yarn", "longrope"]
+Frequencies = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """How positions beyond the original training length are brought back into it.
+
+    factor: longer by this much. original_context: in tokens. attention_factor: multiplies cos and
+    sin. beta_fast, beta_slow: yarn's bounds, in rotations over the original context. truncate:
+    yarn's bounds are widened to whole dimensions.
+    """
+
+    kind: ScalingKind
+    factor: float
+    original_context: int
+    attention_factor: float = 1.0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True
+
+    @property
+    def magnitude(self) -> float:
+        """What cos and sin are multiplied with."""
+        if self.kind == "yarn":
+            return self.attention_factor * (1 + 0.1 * math.log(max(self.factor, 1.0)))
+        return self.attention_factor if self.kind == "longrope" else 1.0
+
+
+def inverse_frequencies(
+    rotary_dim: int,
+    base: float,
+    scaling: RopeScaling | None = None,
+    divisors: Frequencies | None = None,
+) -> Frequencies:
+    """Radians per position for each of rotary_dim / 2 pairs, after scaling.
+
+    divisors: one per pair, from the model file (Llama 3, longrope).
+    Sources: Su et al. 2021; Chen et al. 2023 (linear); Peng et al. 2023 (yarn).
+    """
+    pairs = np.arange(rotary_dim // 2)
+    plain = base ** (-2.0 * pairs / rotary_dim)
+    if divisors is not None:
+        plain = plain / divisors
+    if scaling is None or scaling.kind in ("none", "longrope"):
+        return plain.astype(np.float32)
+    stretched = plain / scaling.factor
+    if scaling.kind == "linear":
+        return stretched.astype(np.float32)
+    low, high = (
+        _dimension(rotations, rotary_dim, base, scaling.original_context)
+        for rotations in (scaling.beta_fast, scaling.beta_slow)
+    )
+    if scaling.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, rotary_dim - 1)
+    # Fast dimensions (below low) keep their frequency, slow ones (above high) are stretched.
+    stretch = np.clip((pairs - low) / max(high - low, 0.001), 0, 1)
+    return (stretched * stretch + plain * (1 - stretch)).astype(np.float32)
+
+
+def _dimension(rotations: float, rotary_dim: int, base: float, context: int) -> float:
+    """The pair that turns `rotations` times over `context` positions."""
+    return rotary_dim * math.log(context / (rotations * 2 * math.pi)) / (2 * math.log(base))

@@ -1,0 +1,102 @@
+"""A file's tensors as Weights, each with the shape that the model needs. Knows no architecture.
+
+Matrices stay views of the memory map; vectors are small and become float32.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgellm.errors import GGUFError
+from edgellm.gguf_loader import GGUFFile, TensorInfo
+from edgellm.kernels.formats import FORMATS, Format, by_name, dequantize_rows
+from edgellm.kernels.ops import Weight
+
+# Calibration data for quantised activations; nothing here multiplies by it.
+IGNORED_SUFFIXES = (".input_scale",)
+
+
+@dataclass
+class Weights:
+    """Hands out tensors by their GGUF name and remembers which were asked for."""
+
+    file: GGUFFile
+    read: set[str] = field(default_factory=set)
+
+    def has(self, name: str) -> bool:
+        """Whether the file holds this tensor."""
+        return name in self.file.tensors
+
+    def matrix(self, name: str, rows: int, columns: int, matrices: int = 1) -> Weight:
+        """`matrices` of (rows, columns), one after another. GGUF shape (columns, rows, matrices).
+
+        GGUFError when it is missing, of another shape, or of a type that has no arithmetic.
+        """
+        info = self._find(name, (columns, rows, matrices))
+        fmt = _format(info)
+        stored = np.asarray(self.file.data(name)).reshape(rows * matrices, -1)
+        if fmt.name == "F64":
+            fmt, stored = _as_float32(fmt, stored)
+        return Weight(name, fmt.type_id, rows * matrices, columns, stored)
+
+    def vector(self, name: str, size: int) -> Weight:
+        """A float32 vector; GGUFError as for a matrix."""
+        return self.matrix_float32(name, 1, size, shape=(size,))
+
+    def optional_vector(self, name: str, size: int) -> Weight | None:
+        """A float32 vector, or None where the file has none."""
+        return self.vector(name, size) if self.has(name) else None
+
+    def matrix_float32(
+        self, name: str, rows: int, columns: int, shape: tuple[int, ...] | None = None
+    ) -> Weight:
+        """A small matrix (rows, columns), dequantised."""
+        info = self._find(name, shape or (columns, rows))
+        stored = np.asarray(self.file.data(name)).reshape(rows, -1)
+        fmt, values = _as_float32(_format(info), stored)
+        return Weight(name, fmt.type_id, rows, columns, values)
+
+    def refuse_unread(self) -> None:
+        """GGUFError naming a tensor nobody asked for: the result would be another model's."""
+        for name in self.file.tensors:
+            if name not in self.read and not name.endswith(IGNORED_SUFFIXES):
+                raise GGUFError(
+                    f"tensor {name} has no place in this architecture as edgellm knows it: "
+                    "the model needs something that is not supported yet"
+                )
+
+    def _find(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
+        info = self.file.tensors.get(name)
+        if info is None:
+            raise GGUFError(f"tensor {name} is missing, expected with shape {_plain(shape)}")
+        if _plain(info.shape) != _plain(shape):
+            raise GGUFError(
+                f"tensor {name} has shape {_plain(info.shape)}, expected {_plain(shape)}"
+            )
+        self.read.add(name)
+        return info
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Without the trailing dimensions of 1 that a writer may add or leave out."""
+    plain = tuple(int(n) for n in shape)
+    while len(plain) > 1 and plain[-1] == 1:
+        plain = plain[:-1]
+    return plain
+
+
+def _format(info: TensorInfo) -> Format:
+    fmt = FORMATS.get(info.type_id)
+    if fmt is None:
+        raise GGUFError(f"tensor {info.name} is stored as {info.type_name}, not a type of weights")
+    if info.columns % fmt.block_size:
+        raise GGUFError(
+            f"tensor {info.name} has rows of {info.columns} weights, "
+            f"expected a multiple of {fmt.block_size} for {fmt.name}"
+        )
+    return fmt
+
+
+def _as_float32(fmt: Format, stored: np.ndarray) -> tuple[Format, np.ndarray]:  # type: ignore[type-arg]
+    values = np.ascontiguousarray(dequantize_rows(fmt, stored), np.float32)
+    return by_name("F32"), values.view(np.uint8)
