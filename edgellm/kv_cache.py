@@ -3,6 +3,8 @@
 Memory comes zeroed from the system, so a page costs nothing until a token is written to it.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,7 +25,7 @@ def allocate(program: Program, num_blocks: tuple[int, ...], dtype: KVType) -> KV
 
     def layers() -> tuple[KVArray, ...]:
         return tuple(
-            np.zeros((num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, kv.head_dim), dtype)
+            _zeros((num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, kv.head_dim), dtype)
             for kv in program.kv_layers
         )
 
@@ -40,7 +42,12 @@ def allocate(program: Program, num_blocks: tuple[int, ...], dtype: KVType) -> KV
         ) from None
 
 
-def bytes_per_token(program: Program, dtype: npt.DTypeLike, group: int | None = None) -> int:
+def _zeros(shape: tuple[int, ...], dtype: KVType) -> KVArray:
+    storage: npt.NDArray[Any] = np.zeros(shape, dtype)
+    return storage
+
+
+def bytes_per_token(program: Program, dtype: KVType, group: int | None = None) -> int:
     """Bytes that one token's keys and values take in all layers, or in those of one KV group."""
     return sum(
         2 * kv.num_kv_heads * kv.head_dim * np.dtype(dtype).itemsize

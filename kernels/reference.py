@@ -108,7 +108,7 @@ def _rms_norm(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arra
     (x,) = inputs
     parts = x.reshape(len(x), int(call.attributes["heads"]), -1)
     mean = np.mean(np.square(parts, dtype=np.float64), axis=-1, keepdims=True)
-    normed = (parts / np.sqrt(mean + float(call.attributes["eps"]))).astype(np.float32)
+    normed: Array = (parts / np.sqrt(mean + float(call.attributes["eps"]))).astype(np.float32)
     if call.weights:
         normed *= _vector(call.weights[0])
     return normed.reshape(x.shape)
@@ -134,7 +134,8 @@ def _multiply(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arra
 
 
 def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
+    one = np.float32(1)
+    return one / (one + np.exp(-x, dtype=np.float32))
 
 
 def _silu(gate: Array, up: Array, alpha: float, limit: float) -> Array:
@@ -174,7 +175,8 @@ def _gated(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
 
 def _softcap(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     cap = np.float32(call.attributes["cap"])
-    return cap * np.tanh(inputs[0] / cap)
+    capped: Array = cap * np.tanh(inputs[0] / cap)
+    return capped
 
 
 def _rope_table(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
@@ -253,8 +255,9 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
 
 
 def _softmax(x: Array) -> Array:
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
+    weights: Array = np.exp(x - x.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights
 
 
 def _moe_route(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:

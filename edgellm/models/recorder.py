@@ -86,7 +86,7 @@ class Recorder:
                 chosen = vector
         if chosen is None:
             return None
-        divisors = chosen.data.view(np.float32)[0]
+        divisors: Frequencies = chosen.data.view(np.float32)[0]
         if not (np.isfinite(divisors).all() and (divisors > 0).all()):
             raise GGUFError(f"tensor {chosen.name} holds numbers that are not finite and positive")
         return divisors

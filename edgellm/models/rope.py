@@ -65,7 +65,8 @@ def inverse_frequencies(
     low, high = max(low, 0), min(high, rotary_dim - 1)
     # Fast dimensions (below low) keep their frequency, slow ones (above high) are stretched.
     stretch = np.clip((pairs - low) / max(high - low, 0.001), 0, 1)
-    return (stretched * stretch + plain * (1 - stretch)).astype(np.float32)
+    blended: Frequencies = (stretched * stretch + plain * (1 - stretch)).astype(np.float32)
+    return blended
 
 
 def _dimension(rotations: float, rotary_dim: int, base: float, context: int) -> float:

@@ -6,11 +6,14 @@ Matrices stay views of the memory map; vectors are small and become float32.
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile, TensorInfo
 from edgellm.kernels.formats import FORMATS, Format, by_name, dequantize_rows
 from edgellm.kernels.ops import Weight
+
+Blocks = npt.NDArray[np.uint8]
 
 # Calibration data for quantised activations; nothing here multiplies by it.
 IGNORED_SUFFIXES = (".input_scale",)
@@ -97,6 +100,6 @@ def _format(info: TensorInfo) -> Format:
     return fmt
 
 
-def _as_float32(fmt: Format, stored: np.ndarray) -> tuple[Format, np.ndarray]:  # type: ignore[type-arg]
+def _as_float32(fmt: Format, stored: Blocks) -> tuple[Format, Blocks]:
     values = np.ascontiguousarray(dequantize_rows(fmt, stored), np.float32)
     return by_name("F32"), values.view(np.uint8)
