@@ -38,8 +38,14 @@ def raising(error: BaseException) -> Callable[[], int]:
     return body
 
 
-def edgellm(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "edgellm", *arguments]
+def speaking(text: str) -> str:
+    """A program whose command prints the Python expression `text`."""
+    return (
+        "import sys, types; from edgellm import cli;"
+        "m = types.ModuleType('speaker'); m.add_arguments = lambda parser: None;"
+        f"m.run = lambda args: print({text}) or 0; sys.modules['speaker'] = m;"
+        "cli.COMMANDS['speak'] = ('speaker', ''); sys.exit(cli.main(['speak']))"
+    )
 
 
 def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
@@ -118,11 +124,18 @@ def test_a_traceback_only_with_debug(
         assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+@pytest.mark.parametrize("buffering", ["", "1"])
+def test_a_reader_that_leaves_is_no_error(buffering: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(edgellm("--help"), stdout=writing, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", speaking("'some text'")],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": buffering},
+        )
     finally:
         os.close(writing)
     assert done.stderr == ""
@@ -160,14 +173,8 @@ def test_ctrl_c_ends_a_running_command_with_130(tmp_path: Path) -> None:
 
 
 def test_text_the_terminal_cannot_show_is_escaped() -> None:
-    program = (
-        "import sys, types; from edgellm import cli;"
-        "m = types.ModuleType('odd'); m.add_arguments = lambda p: None;"
-        "m.run = lambda a: print('a\\udcff\\u00e9') or 0; sys.modules['odd'] = m;"
-        "cli.COMMANDS['odd'] = ('odd', ''); sys.exit(cli.main(['odd']))"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", speaking("'a\\udcff\\u00e9'")],
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
