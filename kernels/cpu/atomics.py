@@ -1,0 +1,85 @@
+"""Atomic words, indirect calls and processor modes inside Numba-compiled functions.
+
+Imported only when something has to be compiled.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+
+from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.simd import I8, I32, I64, Pointer, emit_call, fixed_intrinsic
+
+WORD = Pointer(types.int64)
+FLUSH_TO_ZERO = 0x8040  # MXCSR: results and operands that are denormal count as zero
+
+
+@fixed_intrinsic(types.int64, WORD)
+def atomic_load(b: Any, word: Any) -> Any:
+    """Sequentially consistent read."""
+    return b.load_atomic(word, "seq_cst", 8)
+
+
+@fixed_intrinsic(types.void, WORD, types.int64)
+def atomic_store(b: Any, word: Any, value: Any) -> None:
+    """Sequentially consistent write."""
+    b.store_atomic(value, word, "seq_cst", 8)
+
+
+@fixed_intrinsic(types.int64, WORD, types.int64)
+def atomic_add(b: Any, word: Any, value: Any) -> Any:
+    """Adds and returns what was there before."""
+    return b.atomic_rmw("add", word, value, "seq_cst")
+
+
+@fixed_intrinsic(types.int64, WORD, types.int64, types.int64)
+def atomic_exchange_if(b: Any, word: Any, expected: Any, value: Any) -> Any:
+    """Writes `value` where `expected` was; returns what was there before."""
+    return b.extract_value(b.cmpxchg(word, expected, value, "seq_cst", "seq_cst"), 0)
+
+
+@fixed_intrinsic(types.void)
+def pause(b: Any) -> None:
+    """Tells the core that this is a waiting loop."""
+    if host_isa().is_x86:
+        emit_call(b, "llvm.x86.sse2.pause", ir.VoidType(), [])
+
+
+@fixed_intrinsic(types.void, types.int64, WORD, WORD, types.int64, types.int64)
+def call_kernel(b: Any, address: Any, args: Any, step: Any, thread: Any, threads: Any) -> None:
+    """Calls a kernel by its address."""
+    values = [args, step, thread, threads]
+    kind = ir.FunctionType(ir.VoidType(), [v.type for v in values])
+    b.call(b.inttoptr(address, kind.as_pointer()), values)
+
+
+@fixed_intrinsic(types.void, types.int64)
+def call_yield(b: Any, address: Any) -> None:
+    """Calls `int f(void)` by its address."""
+    kind = ir.FunctionType(I32, [])
+    b.call(b.inttoptr(address, kind.as_pointer()), [])
+
+
+@fixed_intrinsic(types.int64)
+def set_float_mode(b: Any) -> Any:
+    """Switches denormals off in this thread; returns the mode to restore."""
+    if not host_isa().is_x86:
+        return I64(0)
+    place = b.alloca(I32)
+    address = b.bitcast(place, I8.as_pointer())
+    emit_call(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [address])
+    before = b.load(place)
+    b.store(b.or_(before, I32(FLUSH_TO_ZERO)), place)
+    emit_call(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), [address])
+    return b.zext(before, I64)
+
+
+@fixed_intrinsic(types.void, types.int64)
+def restore_float_mode(b: Any, mode: Any) -> None:
+    """Undoes set_float_mode."""
+    if host_isa().is_x86:
+        place = b.alloca(I32)
+        b.store(b.trunc(mode, I32), place)
+        address = b.bitcast(place, I8.as_pointer())
+        emit_call(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), [address])

@@ -1,0 +1,122 @@
+"""From a kernel written in Python to machine code in an object file.
+
+A kernel is `kernel(args, step, thread, threads)`: two Pointers to int64 words and two integers,
+no result, no exceptions, no allocation. Numba turns it into LLVM IR; the C entry point is added
+here, everything else becomes private, and llvmlite emits an object that needs nothing of Numba.
+
+Imported only when something has to be compiled.
+"""
+
+import types as python_types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+from numba import njit
+from numba.core import types
+
+from edgellm.errors import BackendError
+from edgellm.kernels.cpu import simd
+from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.formats import scalar
+
+_WORDS = simd.Pointer(types.int64)
+SIGNATURE = (_WORDS, _WORDS, types.int64, types.int64)
+OPTIONS = {
+    "error_model": "numpy",
+    "boundscheck": False,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
+# What format files may call, and the instruction that does it.
+_REPLACEMENTS: dict[Any, Any] = {scalar.half: simd.half_bytes, scalar.at: simd.offset}
+# Functions of the C library that compiled code may call.
+_ALLOWED_SYMBOLS = {"memset", "memcpy", "memmove", "sin", "cos", "sincos", "exp", "log1p"}
+
+
+def jit_tree(function: Callable[..., Any]) -> Any:
+    """`function` and the plain Python functions that it calls, compilable by Numba.
+
+    Formats are written without Numba; a global that is a plain function is replaced in a copy.
+    """
+    names = set(function.__code__.co_names)
+    scope = dict(function.__globals__)
+    for name in names & scope.keys():
+        value = scope[name]
+        if value in _REPLACEMENTS if isinstance(value, python_types.FunctionType) else False:
+            scope[name] = _REPLACEMENTS[value]
+        elif isinstance(value, python_types.FunctionType):
+            scope[name] = jit_tree(value)
+    copy = python_types.FunctionType(
+        function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
+    )
+    return njit(inline="never", **OPTIONS)(copy)
+
+
+def kernel_object(name: str, kernel: Callable[..., None]) -> bytes:
+    """Machine code of `kernel` for this processor, with the single public symbol `name`."""
+    dispatcher = njit(**OPTIONS)(kernel)
+    dispatcher.compile(SIGNATURE)
+    compiled = dispatcher.overloads[SIGNATURE]
+    inner = compiled.fndesc.llvm_func_name
+    text = compiled.library.get_llvm_str() + _entry_point(name, inner)
+    module = binding.parse_assembly(text)
+    for function in module.functions:
+        if not function.is_declaration and function.name != name:
+            function.linkage = "internal"
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = "internal"
+    machine = target_machine()
+    _optimise(module, machine)
+    _check_symbols(name, module)
+    return bytes(machine.emit_object(module))
+
+
+def _entry_point(name: str, inner: str) -> str:
+    """IR of the C function that calls Numba's, whose status is always 0 for our kernels."""
+    return f"""
+define void @{name}(ptr %args, ptr %step, i64 %thread, i64 %threads) {{
+  %result = alloca ptr
+  %error = alloca ptr
+  %status = call i32 @{inner}(ptr %result, ptr %error, ptr %args, ptr %step, i64 %thread, i64 %threads)
+  ret void
+}}
+"""  # noqa: E501
+
+
+def target_machine() -> Any:
+    """Code generator for this processor; objects may be loaded anywhere in memory."""
+    isa = host_isa()
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=isa.cpu, features=isa.features, opt=3, reloc="pic", codemodel="default", jit=True
+    )
+
+
+def _optimise(module: Any, machine: Any) -> None:
+    options = binding.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _check_symbols(name: str, module: Any) -> None:
+    """Refuses a kernel that could raise, allocate or call into Python."""
+    for function in module.functions:
+        known = function.name.startswith("llvm.") or function.name in _ALLOWED_SYMBOLS
+        if function.is_declaration and not known:
+            raise BackendError(
+                f"kernel {name} calls {function.name}: kernels are plain C functions"
+            )
+    for variable in module.global_variables:
+        if "picklebuf" in variable.name or "pickledata" in variable.name:
+            raise BackendError(f"kernel {name} can raise an exception: kernels must not")
+
+
+__all__ = ["SIGNATURE", "jit_tree", "kernel_object", "np", "target_machine"]

@@ -1,0 +1,121 @@
+"""A Program made ready for this processor, and the one call that runs it."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.kernels.batch import Batch
+from edgellm.kernels.cpu import layout, lower
+from edgellm.kernels.cpu.objects import Library, Progress
+from edgellm.kernels.cpu.team import Team
+from edgellm.kernels.kv import KVStorage
+from edgellm.kernels.ops import Program, Rows
+
+_HUGE_PAGE = 1 << 21
+
+
+def aligned_bytes(size: int, alignment: int = _HUGE_PAGE) -> npt.NDArray[np.uint8]:
+    """Memory that starts on a page border; untouched pages take no room."""
+    raw = np.empty(size + alignment, np.uint8)
+    skip = -raw.ctypes.data % alignment
+    return raw[skip : skip + size]
+
+
+class Executable:
+    """Runs one program on batches of any size. Not for two threads at once."""
+
+    def __init__(self, program: Program, kv: KVStorage, library: Library, team: Team) -> None:
+        self._program, self._team, self._library = program, team, library
+        self._plan = lower.plan(program, kv)
+        library.load(call.key for call in self._plan.calls)
+        self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
+        self._step = np.zeros(layout.STEP_WORDS, np.int64)
+        self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
+        self._reserve(tokens=1, outputs=1)
+
+    def run(self, batch: Batch) -> Mapping[str, npt.NDArray[np.float32]]:
+        """The program's outputs, float32 (rows, width), as copies."""
+        outputs = len(batch.logits_rows)
+        self._reserve(batch.num_tokens, outputs)
+        row_seqs = np.repeat(np.arange(batch.num_seqs, dtype=np.int32), np.diff(batch.query_start))
+        arrays = {
+            layout.INPUT_IDS: batch.input_ids,
+            layout.POSITIONS: batch.positions,
+            layout.ROW_SEQS: row_seqs,
+            layout.SLOT_MAPPING: batch.slot_mapping,
+            layout.BLOCK_TABLES: batch.block_tables,
+            layout.LOGITS_ROWS: batch.logits_rows,
+        }
+        held = {word: np.ascontiguousarray(array) for word, array in arrays.items()}
+        for word, array in held.items():
+            self._step[word] = array.ctypes.data
+        self._step[layout.NUM_TOKENS] = batch.num_tokens
+        self._step[layout.NUM_OUTPUTS] = outputs
+        self._step[layout.NUM_SEQS] = batch.num_seqs
+        self._step[layout.BLOCKS_PER_SEQ] = batch.block_tables.shape[-1]
+        self._step[layout.SCRATCH] = self._scratch.ctypes.data
+        self._team.run(self._table.ctypes.data, len(self._table), self._step.ctypes.data)
+        counts = {"tokens": batch.num_tokens, "outputs": outputs}
+        return {
+            name: self._view(name)[: counts[value.rows], : value.width].copy()
+            for name, value in self._program.outputs.items()
+        }
+
+    def close(self) -> None:
+        """Nothing is held that the garbage collector does not free."""
+
+    def _view(self, name: str) -> npt.NDArray[np.float32]:
+        value = self._program.outputs[name]
+        buffer = self._plan.buffers[value]
+        start = self._offsets[buffer]
+        rows = self._arena[start : start + self._capacity[value.rows] * buffer.row_bytes]
+        return rows.view(np.float32).reshape(-1, buffer.row_bytes // 4)
+
+    def _reserve(self, tokens: int, outputs: int) -> None:
+        """Makes room for so many rows; the table is written again when buffers move."""
+        wanted: dict[Rows, int] = {"tokens": tokens, "outputs": outputs}
+        if all(wanted[kind] <= self._capacity[kind] for kind in wanted):
+            return
+        for kind, rows in wanted.items():
+            # Powers of two, so that growing is rare.
+            if rows > self._capacity[kind]:
+                self._capacity[kind] = 1 << (rows - 1).bit_length()
+        kept = [self._plan.buffers[value] for value in self._program.outputs.values()]
+        self._offsets, size = lower.place(self._plan.calls, kept, self._capacity)
+        self._arena = aligned_bytes(size)
+        self._table = lower.build_table(
+            self._plan.calls, self._offsets, self._arena.ctypes.data, self._library.address
+        )
+
+
+def _announce(key: tuple[str, ...], number: int, total: int) -> None:
+    logging.getLogger("edgellm").info("compiling kernel %d of %d: %s", number + 1, total, key)
+
+
+class CpuBackend:
+    """The kernel library and the thread team that all executables of a process share."""
+
+    def __init__(
+        self,
+        cache_root: Path | None,
+        threads: int | None = None,
+        on_compile: Progress = _announce,
+    ) -> None:
+        self._library = Library(cache_root, on_compile)
+        self._team = Team(self._library, threads)
+
+    @property
+    def threads(self) -> int:
+        """Threads that a step runs on."""
+        return self._team.threads
+
+    def load(self, program: Program, kv: KVStorage) -> Executable:
+        """Compiles or loads what the program needs."""
+        return Executable(program, kv, self._library, self._team)
+
+    def close(self) -> None:
+        """Ends the team; its executables cannot run any more."""
+        self._team.close()

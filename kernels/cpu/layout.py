@@ -1,0 +1,40 @@
+"""Words of the two records that every kernel reads. Plain numbers, needed with and without Numba.
+
+A kernel is called as kernel(args, step, thread, threads). `args` is its row of the op table; the
+kernel's docstring lists the words in order, and `lower.py` writes them in that order. `step` is
+one record per forward pass with the words below; addresses are of the arrays of Batch.
+"""
+
+# The step record.
+NUM_TOKENS = 0
+NUM_OUTPUTS = 1
+NUM_SEQS = 2
+INPUT_IDS = 3
+POSITIONS = 4
+ROW_SEQS = 5  # int32 per row: which sequence it belongs to
+SLOT_MAPPING = 6
+BLOCK_TABLES = 7
+BLOCKS_PER_SEQ = 8
+LOGITS_ROWS = 9
+SCRATCH = 10  # SCRATCH_BYTES for each thread
+STEP_WORDS = 16
+
+# The op table: the kernel's address, then its args.
+OP_WORDS = 24
+
+SCRATCH_BYTES = 1 << 20
+ROW_ALIGNMENT = 16  # floats: rows of values start and end on a cache line
+
+# Rows of quantised activations, for K columns: K int8, then float32 for each 32 columns the
+# scale d, d * sum(q), and for each 16 columns d * sum(q).
+ACTIVATION_BLOCK = 32
+
+
+def activation_row_bytes(columns: int) -> int:
+    """Bytes of one row of quantised activations."""
+    return columns + columns // 2
+
+
+def padded(width: int) -> int:
+    """Floats from one row of a value to the next."""
+    return -(-width // ROW_ALIGNMENT) * ROW_ALIGNMENT

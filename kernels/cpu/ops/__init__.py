@@ -1,0 +1,41 @@
+"""Kernel sources, one file per family. Imported only when something has to be compiled.
+
+`KERNELS` maps a kernel's name to a function that makes it for the rest of its key:
+("matmul", "12") is made by KERNELS["matmul"]("12").
+"""
+
+from collections.abc import Callable
+
+from edgellm.kernels.cpu.ops import (
+    activation,
+    attention,
+    elementwise,
+    embed,
+    executor,
+    float_matmul,
+    matmul,
+    moe,
+    norm,
+    quantize,
+    rope,
+)
+
+Kernel = Callable[..., None]
+
+KERNELS: dict[str, Callable[..., Kernel]] = {
+    name: make
+    for family in (
+        activation,
+        attention,
+        elementwise,
+        embed,
+        executor,
+        float_matmul,
+        matmul,
+        moe,
+        norm,
+        quantize,
+        rope,
+    )
+    for name, make in family.KERNELS.items()
+}

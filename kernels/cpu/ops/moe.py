@@ -1,0 +1,230 @@
+"""Mixture of experts: choosing experts, their products, and the weighted sum.
+
+Products go expert by expert, so that a batch reads each expert's weights once.
+"""
+
+import numpy as np
+
+from edgellm.kernels.cpu.layout import NUM_TOKENS, SCRATCH, SCRATCH_BYTES
+from edgellm.kernels.cpu.ops.common import exp, f32, inline, number, sigmoid, split
+from edgellm.kernels.cpu.ops.float_matmul import make_dots
+from edgellm.kernels.cpu.ops.panel import (
+    PANEL_COLUMNS,
+    STRIP,
+    SUMS_AT,
+    TOKEN_BLOCK,
+    clear,
+    make_fill,
+    make_tiles,
+)
+from edgellm.kernels.cpu.simd import (
+    first_lane,
+    fma,
+    load_f32,
+    load_f32_head,
+    pointer,
+    splat_f32,
+    store_f32,
+    store_f32_head,
+)
+from edgellm.kernels.formats import by_id
+
+ZERO = np.float32(0.0)
+ONE = np.float32(1.0)
+MINUS_INFINITY = np.float32(-np.inf)
+PAIRS_AT = SUMS_AT + 4 * STRIP * TOKEN_BLOCK  # int64 per (token, rank) of the expert at hand
+
+
+@inline
+def exp_scalar(x):
+    """e ** x with the same bits as the vector function."""
+    return first_lane(exp(splat_f32(x)))
+
+
+def make_moe_route(gating):
+    is_softmax, is_sigmoid = gating == "softmax", gating == "sigmoid"
+    is_selected = gating == "softmax_selected"
+
+    def moe_route(args, step, thread, threads):
+        """args: scores, scores stride, output, output stride, experts, top_k, selection bias or
+        0, normalize, factor.
+        """
+        experts, top_k = args[4], args[5]
+        factor = number(args[8])
+        scratch = step[SCRATCH] + thread * SCRATCH_BYTES
+        values, ranking = pointer(scratch, np.float32), pointer(scratch + 4 * experts, np.float32)
+        begin, end = split(step[NUM_TOKENS], thread, threads)
+        for token in range(begin, end):
+            scores = pointer(args[0] + 4 * token * args[1], np.float32)
+            out = pointer(args[2] + 4 * token * args[3], np.float32)
+            largest, total = MINUS_INFINITY, ZERO
+            for e in range(experts):
+                largest = max(largest, scores[e])
+            for e in range(experts):
+                value = scores[e]
+                if is_softmax:
+                    value = exp_scalar(scores[e] - largest)
+                if is_sigmoid:
+                    value = first_lane(sigmoid(splat_f32(scores[e])))
+                values[e] = value
+                total += value
+            for e in range(experts):
+                if is_softmax:
+                    values[e] = values[e] / total
+                ranking[e] = values[e]
+                if args[6]:
+                    ranking[e] = values[e] + f32(args[6], e)
+            chosen = ZERO
+            for rank in range(top_k):
+                best = 0
+                for e in range(1, experts):
+                    if ranking[e] > ranking[best]:
+                        best = e
+                ranking[best] = MINUS_INFINITY
+                weight = values[best]
+                if is_selected:
+                    weight = exp_scalar(weight - largest)
+                out[rank] = np.float32(best)
+                out[top_k + rank] = weight
+                chosen += weight
+            for rank in range(top_k):
+                weight = out[top_k + rank]
+                if is_selected or args[7]:
+                    weight = weight / chosen
+                out[top_k + rank] = weight * factor
+
+    return moe_route
+
+
+@inline
+def gather_pairs(routing, stride, tokens, top_k, expert, start, pairs):
+    """Lists up to TOKEN_BLOCK items token * top_k + rank routed to `expert`, from item `start` on.
+
+    Returns how many, and the item to go on from.
+    """
+    found, item = 0, start
+    while item < tokens * top_k and found < TOKEN_BLOCK:
+        row = routing + 4 * (item // top_k * stride)
+        if np.int64(f32(row, item % top_k)) == expert:
+            pairs[found] = item
+            found += 1
+        item += 1
+    return found, item
+
+
+@inline
+def finish_expert(value, bias, scale, expert, rows, row):
+    """value * scale[expert] + bias[expert, row]; a null address is none."""
+    if scale:
+        value = value * f32(scale, expert)
+    if bias:
+        value = value + f32(bias, expert * rows + row)
+    return value
+
+
+def make_moe_matmul(type_id):
+    fmt = by_id(int(type_id))
+    block_size, type_size = fmt.block_size, fmt.type_size
+    fill = make_fill(fmt)
+    one, _ = make_tiles(fmt)
+
+    def moe_matmul(args, step, thread, threads):
+        """args: x, x row bytes, x columns, y, y stride, weight, weight row bytes, rows per expert,
+        columns, experts, bias, scale, routing, routing stride, top_k.
+        """
+        x_bytes, x_columns, stride, rows, columns = args[1], args[2], args[4], args[7], args[8]
+        top_k, tokens = args[14], step[NUM_TOKENS]
+        part = columns if x_columns != columns else 0
+        y = pointer(args[3], np.float32)
+        scratch = step[SCRATCH] + thread * SCRATCH_BYTES
+        sums, pairs = scratch + SUMS_AT, pointer(scratch + PAIRS_AT, np.int64)
+        values = pointer(sums, np.float32)
+        begin, end = split((rows + STRIP - 1) // STRIP, thread, threads)
+        for expert in range(args[9]):
+            weight = args[5] + expert * rows * args[6]
+            item = 0
+            while item < tokens * top_k:
+                count, item = gather_pairs(args[12], args[13], tokens, top_k, expert, item, pairs)
+                if count == 0:
+                    continue
+                for strip in range(begin, end):
+                    first = STRIP * strip
+                    clear(sums, count)
+                    for k0 in range(0, columns, PANEL_COLUMNS):
+                        width = min(PANEL_COLUMNS, columns - k0)
+                        blocks = weight + k0 // block_size * type_size
+                        fill(scratch, blocks, args[6], first, rows - 1, width)
+                        for t in range(count):
+                            token, rank = pairs[t] // top_k, pairs[t] % top_k
+                            row = args[0] + token * x_bytes
+                            one(scratch, sums + 32 * t, row, rank * part + k0, x_columns, width)
+                    for t in range(count):
+                        token, rank = pairs[t] // top_k, pairs[t] % top_k
+                        for r in range(min(STRIP, rows - first)):
+                            value = values[STRIP * t + r]
+                            row = first + r
+                            value = finish_expert(value, args[10], args[11], expert, rows, row)
+                            y[token * stride + rank * rows + row] = value
+
+    return moe_matmul
+
+
+def make_moe_float_matmul(type_id):
+    dots = make_dots(by_id(int(type_id)))
+
+    def moe_float_matmul(args, step, thread, threads):
+        """args: as moe_matmul; x is float32 rows."""
+        x_bytes, x_columns, stride, rows, columns = args[1], args[2], args[4], args[7], args[8]
+        top_k, tokens = args[14], step[NUM_TOKENS]
+        part = columns if x_columns != columns else 0
+        y = pointer(args[3], np.float32)
+        begin, end = split(rows, thread, threads)
+        for expert in range(args[9]):
+            for item in range(tokens * top_k):
+                token, rank = item // top_k, item % top_k
+                chosen = args[12] + 4 * token * args[13]
+                if np.int64(f32(chosen, rank)) != expert:
+                    continue
+                x = args[0] + token * x_bytes + 4 * rank * part
+                for row in range(begin, end):
+                    w = args[5] + (expert * rows + row) * args[6]
+                    value, _, _, _ = dots(x, x, x, x, w, columns)
+                    value = finish_expert(value, args[10], args[11], expert, rows, row)
+                    y[token * stride + rank * rows + row] = value
+
+    return moe_float_matmul
+
+
+def make_moe_combine():
+    def moe_combine(args, step, thread, threads):
+        """args: x, x stride, output, output stride, width, routing, routing stride, top_k."""
+        width, top_k = args[4], args[7]
+        begin, end = split(step[NUM_TOKENS], thread, threads)
+        for token in range(begin, end):
+            x = args[0] + 4 * token * args[1]
+            y = args[2] + 4 * token * args[3]
+            weights = args[5] + 4 * (token * args[6] + top_k)
+            for i in range(0, width, 8):
+                rest = min(8, width - i)
+                acc = splat_f32(ZERO)
+                for rank in range(top_k):
+                    place = x + 4 * (rank * width + i)
+                    weight = splat_f32(f32(weights, rank))
+                    if rest == 8:
+                        acc = fma(weight, load_f32(place), acc)
+                    else:
+                        acc = fma(weight, load_f32_head(place, rest), acc)
+                if rest == 8:
+                    store_f32(y + 4 * i, acc)
+                else:
+                    store_f32_head(y + 4 * i, acc, rest)
+
+    return moe_combine
+
+
+KERNELS = {
+    "moe_route": make_moe_route,
+    "moe_matmul": make_moe_matmul,
+    "moe_float_matmul": make_moe_float_matmul,
+    "moe_combine": make_moe_combine,
+}

@@ -1,0 +1,54 @@
+"""Root mean square normalisation of rows, or of the heads of rows."""
+
+import numpy as np
+
+from edgellm.kernels.cpu.ops.common import number, split
+from edgellm.kernels.cpu.simd import (
+    fma,
+    load_f32,
+    load_f32_head,
+    splat_f32,
+    sqrt_scalar,
+    store_f32,
+    store_f32_head,
+    sum_lanes,
+)
+
+
+def make_rms_norm(weighted):
+    has_weight = weighted == "weighted"
+
+    def rms_norm(args, step, thread, threads):
+        """args: row-count word, input, output, row stride, weight, width, heads, eps."""
+        stride, weight, width, heads = args[3], args[4], args[5], args[6]
+        eps = number(args[7])
+        whole = width // 8 * 8
+        rest = width - whole
+        begin, end = split(step[args[0]] * heads, thread, threads)
+        for item in range(begin, end):
+            start = 4 * (item // heads * stride + item % heads * width)
+            x, y = args[1] + start, args[2] + start
+            squares = splat_f32(np.float32(0.0))
+            for i in range(0, whole, 8):
+                value = load_f32(x + 4 * i)
+                squares = fma(value, value, squares)
+            if rest:
+                value = load_f32_head(x + 4 * whole, rest)
+                squares = fma(value, value, squares)
+            mean = sum_lanes(squares) / np.float32(width)
+            inverse = splat_f32(np.float32(1.0) / sqrt_scalar(mean + eps))
+            for i in range(0, whole, 8):
+                value = load_f32(x + 4 * i) * inverse
+                if has_weight:
+                    value = value * load_f32(weight + 4 * i)
+                store_f32(y + 4 * i, value)
+            if rest:
+                value = load_f32_head(x + 4 * whole, rest) * inverse
+                if has_weight:
+                    value = value * load_f32_head(weight + 4 * whole, rest)
+                store_f32_head(y + 4 * whole, value, rest)
+
+    return rms_norm
+
+
+KERNELS = {"rms_norm": make_rms_norm}
