@@ -7,7 +7,7 @@ from importlib import import_module
 
 from edgellm.kernels.formats.format import Format, dequantize_rows, quantize_rows
 
-_FAMILIES = ("floats", "legacy", "k_quants")
+_FAMILIES = ("floats", "legacy", "k_quants", "ternary", "iq_small", "iq_codebook", "fp4", "bits")
 
 FORMATS: dict[int, Format] = {
     fmt.type_id: fmt

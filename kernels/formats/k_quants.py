@@ -104,14 +104,18 @@ def unpack_q3_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
         low = int(src[96 + g % 8]) >> 4 * (g // 8) & 15
         high = int(src[104 + g % 4]) >> 2 * (g // 4) & 3
         scales[g] = d * (low + 16 * high - 32)
-    for h in range(2):
-        for j in range(32):
-            byte = int(src[32 + 32 * h + j])
-            high = int(src[j]) >> 4 * h
-            q[128 * h + j] = (byte & 3) + 4 * (high & 1) - 4
-            q[128 * h + 32 + j] = (byte >> 2 & 3) + 4 * (high >> 1 & 1) - 4
-            q[128 * h + 64 + j] = (byte >> 4 & 3) + 4 * (high >> 2 & 1) - 4
-            q[128 * h + 96 + j] = (byte >> 6) + 4 * (high >> 3 & 1) - 4
+    for j in range(32):
+        high = int(src[j])
+        first = int(src[32 + j])
+        second = int(src[64 + j])
+        q[j] = (first & 3) + 4 * (high & 1) - 4
+        q[32 + j] = (first >> 2 & 3) + 4 * (high >> 1 & 1) - 4
+        q[64 + j] = (first >> 4 & 3) + 4 * (high >> 2 & 1) - 4
+        q[96 + j] = (first >> 6) + 4 * (high >> 3 & 1) - 4
+        q[128 + j] = (second & 3) + 4 * (high >> 4 & 1) - 4
+        q[160 + j] = (second >> 2 & 3) + 4 * (high >> 5 & 1) - 4
+        q[192 + j] = (second >> 4 & 3) + 4 * (high >> 6 & 1) - 4
+        q[224 + j] = (second >> 6) + 4 * (high >> 7) - 4
 
 
 def _unpack_scales_and_mins(src: Any, scales: Any, mins: Any) -> None:
@@ -141,12 +145,20 @@ def unpack_q4_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
 def unpack_q5_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q5_K -> q in 0..31."""
     _unpack_scales_and_mins(src, scales, mins)
-    for h in range(4):
-        for j in range(32):
-            byte = int(src[48 + 32 * h + j])
-            high = int(src[16 + j]) >> 2 * h
-            q[64 * h + j] = (byte & 15) + 16 * (high & 1)
-            q[64 * h + 32 + j] = (byte >> 4) + 16 * (high >> 1 & 1)
+    for j in range(32):
+        high = int(src[16 + j])
+        first = int(src[48 + j])
+        second = int(src[80 + j])
+        third = int(src[112 + j])
+        fourth = int(src[144 + j])
+        q[j] = (first & 15) + 16 * (high & 1)
+        q[32 + j] = (first >> 4) + 16 * (high >> 1 & 1)
+        q[64 + j] = (second & 15) + 16 * (high >> 2 & 1)
+        q[96 + j] = (second >> 4) + 16 * (high >> 3 & 1)
+        q[128 + j] = (third & 15) + 16 * (high >> 4 & 1)
+        q[160 + j] = (third >> 4) + 16 * (high >> 5 & 1)
+        q[192 + j] = (fourth & 15) + 16 * (high >> 6 & 1)
+        q[224 + j] = (fourth >> 4) + 16 * (high >> 7)
 
 
 def unpack_q6_k(src: Any, q: Any, scales: Any, mins: Any) -> None:

@@ -79,22 +79,20 @@ def unpack_q4_1(src: Any, q: Any, scales: Any, mins: Any) -> None:
 def unpack_q5_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q5_0 -> q in -16..15."""
     scales[0] = half(src[0], src[1])
+    high = int(src[2]) | int(src[3]) << 8 | int(src[4]) << 16 | int(src[5]) << 24
     for j in range(16):
-        high_of_low = int(src[2 + j // 8]) >> j % 8 & 1
-        high_of_high = int(src[4 + j // 8]) >> j % 8 & 1
-        q[j] = (int(src[6 + j]) & 15) + 16 * high_of_low - 16
-        q[16 + j] = (int(src[6 + j]) >> 4) + 16 * high_of_high - 16
+        q[j] = (int(src[6 + j]) & 15) + 16 * (high >> j & 1) - 16
+        q[16 + j] = (int(src[6 + j]) >> 4) + 16 * (high >> 16 + j & 1) - 16
 
 
 def unpack_q5_1(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q5_1 -> q in 0..31."""
     scales[0] = half(src[0], src[1])
     mins[0] = half(src[2], src[3])
+    high = int(src[4]) | int(src[5]) << 8 | int(src[6]) << 16 | int(src[7]) << 24
     for j in range(16):
-        high_of_low = int(src[4 + j // 8]) >> j % 8 & 1
-        high_of_high = int(src[6 + j // 8]) >> j % 8 & 1
-        q[j] = (int(src[8 + j]) & 15) + 16 * high_of_low
-        q[16 + j] = (int(src[8 + j]) >> 4) + 16 * high_of_high
+        q[j] = (int(src[8 + j]) & 15) + 16 * (high >> j & 1)
+        q[16 + j] = (int(src[8 + j]) >> 4) + 16 * (high >> 16 + j & 1)
 
 
 def unpack_q8_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
