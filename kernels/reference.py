@@ -149,7 +149,7 @@ def _half(x: Array) -> Array:
 def _gelu_tanh(gate: Array, up: Array, alpha: float, limit: float) -> Array:
     # ggml looks GELU up in a table of halves below 10, and golden logits come from there. Other
     # backends may keep full precision: the two differ by 3e-8 of the logits' energy.
-    x = _half(np.minimum(gate, np.float32(10)))
+    x = _half(np.clip(gate, np.float32(-10), np.float32(10)))
     inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
     gelu = _half(np.float32(0.5) * x * (1 + np.tanh(inner)))
     return np.where(gate < 10, gelu, gate) * up
