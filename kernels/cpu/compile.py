@@ -11,7 +11,6 @@ import types as python_types
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from llvmlite import binding
 from numba import njit
 from numba.core import types
@@ -20,6 +19,7 @@ from edgellm.errors import BackendError
 from edgellm.kernels.cpu import simd
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.formats import scalar
+from edgellm.kernels.formats.words import Table
 
 _WORDS = simd.Pointer(types.int64)
 SIGNATURE = (_WORDS, _WORDS, types.int64, types.int64)
@@ -39,20 +39,24 @@ _ALLOWED_SYMBOLS = {"memset", "memcpy", "memmove", "sin", "cos", "sincos", "exp"
 def jit_tree(function: Callable[..., Any]) -> Any:
     """`function` and the plain Python functions that it calls, compilable by Numba.
 
-    Formats are written without Numba; a global that is a plain function is replaced in a copy.
+    Formats are written without Numba: a global that is a plain function or a table is replaced
+    in a copy of the function.
     """
-    names = set(function.__code__.co_names)
     scope = dict(function.__globals__)
-    for name in names & scope.keys():
-        value = scope[name]
-        if value in _REPLACEMENTS if isinstance(value, python_types.FunctionType) else False:
-            scope[name] = _REPLACEMENTS[value]
-        elif isinstance(value, python_types.FunctionType):
-            scope[name] = jit_tree(value)
+    for name in set(function.__code__.co_names) & scope.keys():
+        scope[name] = _compilable(scope[name])
     copy = python_types.FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
     )
-    return njit(inline="never", **OPTIONS)(copy)
+    return njit(**OPTIONS)(copy)
+
+
+def _compilable(value: Any) -> Any:
+    if isinstance(value, Table):
+        return value.array
+    if not isinstance(value, python_types.FunctionType):
+        return value
+    return _REPLACEMENTS[value] if value in _REPLACEMENTS else jit_tree(value)
 
 
 def kernel_object(name: str, kernel: Callable[..., None]) -> bytes:
@@ -117,6 +121,3 @@ def _check_symbols(name: str, module: Any) -> None:
     for variable in module.global_variables:
         if "picklebuf" in variable.name or "pickledata" in variable.name:
             raise BackendError(f"kernel {name} can raise an exception: kernels must not")
-
-
-__all__ = ["SIGNATURE", "jit_tree", "kernel_object", "np", "target_machine"]
