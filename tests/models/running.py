@@ -1,0 +1,61 @@
+"""Runs a model file on the reference backend. Holds no tests."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm import kv_cache
+from edgellm.gguf_loader import open_gguf
+from edgellm.kernels import reference
+from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.ops import Program
+from edgellm.model_runner import ModelRunner
+from edgellm.models import read_config, record
+from edgellm.sequence import Chunk, Sequence
+from edgellm.types import SamplingParams
+
+Logits = npt.NDArray[np.float32]
+
+
+def record_file(path: Path) -> Program:
+    """The program of the model at `path`, for its trained context."""
+    with open_gguf(path) as file:
+        config = read_config(file)
+        return record(file, config, config.context_length)
+
+
+class Runner:
+    """A model with room for `capacity` sequences of `max_tokens`."""
+
+    def __init__(self, path: Path, capacity: int = 2, max_tokens: int = 64) -> None:
+        self.program = record_file(path)
+        self.blocks_each = -(-max_tokens // BLOCK_SIZE)
+        groups = len(self.program.kv_groups)
+        kv = kv_cache.allocate(self.program, (capacity * self.blocks_each,) * groups, np.float32)
+        self.runner = ModelRunner(reference.load(self.program, kv), self.program)
+        self.groups = groups
+        self.count = 0
+
+    def sequence(self, ids: list[int]) -> Sequence:
+        """A new sequence with blocks of its own, in falling order."""
+        first = self.count * self.blocks_each
+        self.count += 1
+        table = list(range(first, first + self.blocks_each))[::-1]
+        return Sequence(
+            self.count, ids, len(ids), SamplingParams(), block_tables=[table] * self.groups
+        )
+
+    def step(self, *work: tuple[Sequence, int]) -> Logits:
+        """Logits of all rows of one batch of (sequence, how many tokens)."""
+        batch = self.runner.pack([Chunk(sequence, count, "all") for sequence, count in work])
+        logits = self.runner.run(batch)
+        for sequence, count in work:
+            sequence.num_computed_tokens += count
+        return logits
+
+
+def logits_of(path: Path, ids: list[int]) -> Logits:
+    """Logits of every position of one sequence, computed at once."""
+    runner = Runner(path, capacity=1, max_tokens=len(ids))
+    return runner.step((runner.sequence(ids), len(ids)))

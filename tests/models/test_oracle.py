@@ -1,0 +1,25 @@
+"""The reference backend against exact logits of other people's making."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.models.running import logits_of
+
+ARCHS = ["llama-dense", "llama-moe", "qwen2-dense", "gemma3-dense", "gpt-oss-moe"]
+QUANTS = (
+    "BF16 F16 IQ1_M IQ1_S IQ2_S IQ2_XS IQ2_XXS IQ3_S IQ3_XXS IQ4_NL IQ4_XS MXFP4 Q1_0 Q2_0 Q2_K "
+    "Q3_K_S Q4_0 Q4_1 Q4_K_S Q5_0 Q5_1 Q5_K_S Q6_K Q8_0 TQ1_0 TQ2_0"
+).split()
+
+
+@pytest.mark.parametrize(
+    "case", [*(f"archs/{name}" for name in ARCHS), *(f"quants/{name}" for name in QUANTS)]
+)
+def test_logits_equal_the_oracles(oracle: Path, case: str) -> None:
+    ids = np.load(oracle / "tokens.npy").tolist()
+    got = logits_of(oracle / f"{case}.gguf", ids)
+    want = np.load(oracle / f"{case}.npy")
+    assert got.shape == want.shape
+    assert ((got - want) ** 2).mean() / (want**2).mean() <= 1e-8

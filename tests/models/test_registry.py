@@ -1,0 +1,77 @@
+"""Every architecture row: a tiny random model of it must run, alone, in chunks and in company."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgellm.models import ARCHITECTURES
+from tests.models.running import Logits, Runner, logits_of
+from tests.models.tiny import VOCAB, WINDOW, write_tiny
+
+IDS = np.random.default_rng(3).integers(0, VOCAB, size=50).tolist()
+
+
+def assert_same(got: Logits, want: Logits) -> None:
+    """Equal but for the order of float sums; GELU's table of halves makes it 1e-9 of the energy."""
+    assert got.shape == want.shape
+    assert ((got - want) ** 2).mean() <= 1e-8 * (want**2).mean()
+
+
+every_row = pytest.mark.parametrize("name", ARCHITECTURES)
+
+
+@every_row
+def test_logits_are_finite_and_causal(tmp_path: Path, name: str) -> None:
+    path = write_tiny(tmp_path, name)
+    logits = logits_of(path, IDS)
+    assert logits.shape == (len(IDS), VOCAB)
+    assert np.isfinite(logits).all()
+    changed = [*IDS[:-1], (IDS[-1] + 1) % VOCAB]
+    other = logits_of(path, changed)
+    assert_same(other[:-1], logits[:-1])
+    assert np.abs(other[-1] - logits[-1]).max() > 1e-2
+
+
+@every_row
+def test_a_prompt_in_chunks_is_the_prompt_at_once(tmp_path: Path, name: str) -> None:
+    path = write_tiny(tmp_path, name)
+    runner = Runner(path)
+    sequence = runner.sequence(IDS)
+    parts = [runner.step((sequence, count)) for count in (1, 7, 33, 9)]
+    assert_same(np.concatenate(parts), logits_of(path, IDS))
+
+
+@every_row
+def test_a_batch_of_two_is_each_alone(tmp_path: Path, name: str) -> None:
+    path = write_tiny(tmp_path, name)
+    runner = Runner(path)
+    first, second = runner.sequence(IDS), runner.sequence(IDS[::-1])
+    mixed = [runner.step((first, 40), (second, 3)), runner.step((second, 20), (first, 10))]
+    assert_same(np.concatenate([mixed[0][:40], mixed[1][20:]]), logits_of(path, IDS))
+    assert_same(np.concatenate([mixed[0][40:], mixed[1][:20]]), logits_of(path, IDS[::-1])[:23])
+
+
+@every_row
+def test_token_order_matters(tmp_path: Path, name: str) -> None:
+    """Without positions the last row would not tell one order of the past from another."""
+    path = write_tiny(tmp_path, name)
+    swapped = [IDS[1], IDS[0], *IDS[2:6]]
+    difference = logits_of(path, IDS[:6])[-1] - logits_of(path, swapped)[-1]
+    assert np.abs(difference).max() > 1e-3
+
+
+WINDOWS = {
+    "llama": (None,) * 6,
+    "qwen2": (None,) * 6,
+    "gemma3": (WINDOW,) * 5 + (None,),
+    "gpt-oss": (WINDOW, None) * 3,
+}
+
+
+@every_row
+def test_layers_are_grouped_by_window(tmp_path: Path, name: str) -> None:
+    program = Runner(write_tiny(tmp_path, name)).program
+    by_layer = {layer: g.window for g in program.kv_groups for layer in g.layers}
+    assert tuple(by_layer[layer] for layer in range(6)) == WINDOWS[name]
+    assert len(program.kv_groups) == len(set(WINDOWS[name]))
