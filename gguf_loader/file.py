@@ -55,7 +55,7 @@ class GGUFFile:
         """The bytes of a tensor: uint8 (nbytes,), a read-only view of the mapped file.
 
         From a file in the other byte order, plain numbers come as a swapped copy, and block types
-        raise GGUFError. So does a name that is not in `tensors`.
+        raise GGUFError. So does a name that is not in `tensors`. ValueError after `close`.
         """
         if name not in self.tensors:
             raise GGUFError(f"{self.path}: there is no tensor {quoted(name)}")

@@ -21,12 +21,15 @@ def part_paths(path: Path) -> tuple[Path, ...]:
     stem, number, count = match[1], int(match[2]), int(match[3])
     if not 1 <= number <= count:
         raise GGUFError(f"{path}: its name says part {number} of {count}")
-    paths = tuple(path.with_name(f"{stem}-{i:05}-of-{count:05}.gguf") for i in range(1, count + 1))
-    if os.path.exists(path):
-        for i, part in enumerate(paths, 1):
-            if not os.path.exists(part):
-                raise GGUFError(f"{path}: part {i} of {count} is missing, expected {part}")
-    return paths
+    if not os.path.exists(path):
+        return (path,)  # the caller says that it is missing
+    paths = []
+    for i in range(1, count + 1):
+        part = path.with_name(f"{stem}-{i:05}-of-{count:05}.gguf")
+        if not os.path.exists(part):
+            raise GGUFError(f"{path}: part {i} of {count} is missing, expected {part}")
+        paths.append(part)
+    return tuple(paths)
 
 
 def check_parts(parts: Sequence[Part]) -> None:

@@ -1,0 +1,82 @@
+"""Real files: the same metadata and tensors as gguf-py reads, and quickly."""
+
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+from edgellm.gguf_loader import StringArray, open_gguf
+
+FILES = ("archs/gemma3-dense", "archs/gpt-oss-moe", "archs/lfm2-dense", "quants/IQ1_M")
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, StringArray) else value
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", FILES)
+def test_same_as_gguf_py(oracle: Path, name: str) -> None:
+    path = oracle / f"{name}.gguf"
+    theirs = gguf.GGUFReader(path)
+    with open_gguf(path) as ours:
+        fields = {
+            key: field.contents()
+            for key, field in theirs.fields.items()
+            if not key.startswith("GGUF.")
+        }
+        assert {key: plain(value) for key, value in ours.metadata.items()} == fields
+        assert list(ours.tensors) == [tensor.name for tensor in theirs.tensors]
+        for tensor in theirs.tensors:
+            info = ours.tensors[tensor.name]
+            assert info.shape == tuple(tensor.shape.tolist())
+            assert info.type_id == tensor.tensor_type.value
+            assert info.offset == tensor.data_offset
+            assert ours.data(tensor.name).tobytes() == tensor.data.tobytes()
+
+
+def test_every_oracle_file_opens(oracle: Path) -> None:
+    paths = sorted(oracle.glob("*/*.gguf"))
+    assert len(paths) > 80
+    for path in paths:
+        with open_gguf(path) as file:
+            assert file.num_parameters > 0
+
+
+@pytest.mark.weights
+def test_smollm2(smollm2: Path) -> None:
+    with open_gguf(smollm2) as file:
+        tokens = file.strings("tokenizer.ggml.tokens")
+        assert tokens is not None
+        assert (len(tokens), tokens[1]) == (49152, "<|im_start|>")
+        assert file.num_parameters == 134_515_008
+
+
+@pytest.mark.weights
+def test_a_large_vocabulary_opens_at_once(real_models: dict[str, Path]) -> None:
+    if "gemma3" not in real_models:
+        pytest.skip("EDGELLM_TEST_MODELS has no gemma3.gguf")
+    started = time.monotonic()
+    with open_gguf(real_models["gemma3"]) as file:
+        assert time.monotonic() - started < 1.0  # 0.03 s on the machine it was written on
+        tokens = file.strings("tokenizer.ggml.tokens")
+        assert tokens is not None
+        assert len(tokens) == 262_144
+
+
+@pytest.mark.weights
+def test_opening_copies_no_tensor(smollm2: Path) -> None:
+    tracemalloc.start()
+    try:
+        with open_gguf(smollm2) as file:
+            assert file.data("token_embd.weight").size > 10 << 20
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
