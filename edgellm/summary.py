@@ -1,0 +1,206 @@
+"""What a model file holds and the memory it needs, from its metadata and tensor table alone.
+
+Works for any GGUF model, also one whose architecture edgellm cannot run. Reads no tensor data.
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgellm.errors import GGUFError
+from edgellm.gguf_loader import GGUFFile, TensorInfo
+from edgellm.models.registry import ARCHITECTURES
+
+DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for at least as many
+_KV_BYTES = 2  # f16
+_MAX_LAYERS = 4096
+_BLOCK = re.compile(r"blk\.(\d{1,4})\.(.+)")
+
+
+@dataclass(frozen=True)
+class TensorTypeUse:
+    """All tensors of one type: their number, their weights and their bytes."""
+
+    type: str
+    tensors: int
+    parameters: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TokenizerSummary:
+    """model, pre: as the file names them."""
+
+    model: str | None
+    pre: str | None
+    vocab_size: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes to run with `context` tokens. kv_cache: keys and values in f16, windowed layers with
+    their window only. recurrent_state: whether the model also has states that are not counted."""
+
+    context: int
+    weights: int
+    kv_cache: int
+    total: int
+    recurrent_state: bool
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """supported: whether edgellm runs this architecture. chat_template: its first line with
+    anything in it; None when the file has none. context_length: tokens it was trained for."""
+
+    path: str
+    parts: int
+    name: str | None
+    architecture: str
+    supported: bool
+    license: str | None
+    parameters: int
+    layers: int
+    context_length: int | None
+    tensor_types: tuple[TensorTypeUse, ...]
+    tokenizer: TokenizerSummary
+    chat_template: str | None
+    memory: Memory
+
+
+def summarize(file: GGUFFile, context: int | None = None) -> ModelSummary:
+    """Describes an opened file. context: tokens to reckon memory for; None: the default of load.
+
+    Raises GGUFError when the metadata contradicts itself.
+    """
+    architecture = file.string("general.architecture")
+    if architecture is None:
+        raise GGUFError(f"{file.path}: general.architecture is missing: not a model")
+    trained = file.integer(f"{architecture}.context_length")
+    tokens = file.strings("tokenizer.ggml.tokens")
+    template = file.string("tokenizer.chat_template")
+    return ModelSummary(
+        path=str(file.path),
+        parts=len(file.parts),
+        name=file.string("general.name"),
+        architecture=architecture,
+        supported=architecture in ARCHITECTURES,
+        license=file.string("general.license"),
+        parameters=file.num_parameters,
+        layers=_layers(file, architecture),
+        context_length=trained,
+        tensor_types=_tensor_types(file),
+        tokenizer=TokenizerSummary(
+            model=file.string("tokenizer.ggml.model"),
+            pre=file.string("tokenizer.ggml.pre"),
+            vocab_size=0 if tokens is None else len(tokens),
+        ),
+        chat_template=_first_line(template),
+        memory=_memory(
+            file, architecture, context or min(trained or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
+        ),
+    )
+
+
+def _tensor_types(file: GGUFFile) -> tuple[TensorTypeUse, ...]:
+    by_type: dict[str, list[TensorInfo]] = defaultdict(list)
+    for tensor in file.tensors.values():
+        by_type[tensor.type_name].append(tensor)
+    uses = [
+        TensorTypeUse(
+            type=name,
+            tensors=len(tensors),
+            parameters=sum(tensor.num_elements for tensor in tensors),
+            bytes=sum(tensor.nbytes for tensor in tensors),
+        )
+        for name, tensors in by_type.items()
+    ]
+    return tuple(sorted(uses, key=lambda use: -use.bytes))
+
+
+def _memory(file: GGUFFile, architecture: str, context: int) -> Memory:
+    weights = sum(tensor.nbytes for tensor in file.tensors.values())
+    kv_cache = sum(
+        width * min(context, window or context) * _KV_BYTES
+        for width, window in zip(
+            _kv_widths(file, architecture), _windows(file, architecture), strict=True
+        )
+    )
+    return Memory(
+        context=context,
+        weights=weights,
+        kv_cache=kv_cache,
+        total=weights + kv_cache,
+        recurrent_state=any(".ssm_" in name or ".shortconv." in name for name in file.tensors),
+    )
+
+
+def _layers(file: GGUFFile, architecture: str) -> int:
+    layers = file.integer(f"{architecture}.block_count") or 0
+    if not 0 <= layers <= _MAX_LAYERS:
+        raise GGUFError(f"{file.path}: {architecture}.block_count is {layers}, expected a number")
+    return layers
+
+
+def _kv_widths(file: GGUFFile, architecture: str) -> list[int]:
+    """Per layer, elements that one token adds to the cache; 0 for a layer without attention."""
+    prefix = f"{architecture}.attention"
+    layers = _layers(file, architecture)
+    heads = _per_layer(file, f"{prefix}.head_count", layers)
+    kv_heads = _per_layer(file, f"{prefix}.head_count_kv", layers) or heads
+    if not any(heads):
+        return [0] * layers
+    hidden = file.integer(f"{architecture}.embedding_length") or 0
+    head_dim = hidden // max(max(heads), 1)
+    key = file.integer(f"{prefix}.key_length") or head_dim
+    value = file.integer(f"{prefix}.value_length") or head_dim
+    attends = _attending(file)
+    return [kv_heads[layer] * (key + value) if layer in attends else 0 for layer in range(layers)]
+
+
+def _attending(file: GGUFFile) -> set[int]:
+    """The layers with keys and values: recurrent ones may have a fused projection, but with the
+    tensors of a state beside it."""
+    names: dict[int, set[str]] = defaultdict(set)
+    for tensor in file.tensors:
+        if found := _BLOCK.fullmatch(tensor):
+            names[int(found[1])].add(found[2])
+    return {
+        layer
+        for layer, own in names.items()
+        if "attn_k.weight" in own
+        or "attn_kv_a_mqa.weight" in own
+        or ("attn_qkv.weight" in own and not any(name.startswith("ssm_") for name in own))
+    }
+
+
+def _windows(file: GGUFFile, architecture: str) -> list[int | None]:
+    """Per layer, tokens that a windowed layer keeps; None for one that keeps all."""
+    layers = _layers(file, architecture)
+    window = file.integer(f"{architecture}.attention.sliding_window") or None
+    key = f"{architecture}.attention.sliding_window_pattern"
+    if isinstance(file.metadata.get(key), np.ndarray):
+        return [window if yes else None for yes in _per_layer(file, key, layers)]
+    row = ARCHITECTURES.get(architecture)
+    period = file.integer(key) or (row.window_period if row else 1)
+    return [window if layer % period < period - 1 else None for layer in range(layers)]
+
+
+def _per_layer(file: GGUFFile, key: str, layers: int) -> list[int]:
+    """A number for each layer, given as one for all or as an array; empty when absent."""
+    value = file.metadata.get(key)
+    if not isinstance(value, np.ndarray):
+        number = file.integer(key)
+        return [] if number is None else [number] * layers
+    numbers = [int(n) for n in value[: layers + 1]]
+    if len(numbers) != layers:
+        raise GGUFError(f"{file.path}: {key} has {len(value)} values, expected {layers}")
+    return numbers
+
+
+def _first_line(template: str | None) -> str | None:
+    if template is None:
+        return None
+    return next((line.strip() for line in template.splitlines() if line.strip()), "")
