@@ -17,10 +17,12 @@ IQ4: Codebook = np.array(
 E2M1: Codebook = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int8)
 
 
-def translate(q: Any, count: int, values: Any) -> None:
-    """Replace the codes q[0] to q[count - 1], each 0..15, by their values; `count` is 32 times n.
+def translate8(word: int, values: Any) -> int:
+    """The eight codes of `word` (see `words.py`), each 0..15, replaced by their values.
 
     A compiling backend may put a byte shuffle in its place.
     """
-    for j in range(count):
-        q[j] = values[q[j]]
+    result = 0
+    for shift in range(0, 64, 8):
+        result |= (int(values[word >> shift & 15]) & 255) << shift
+    return result

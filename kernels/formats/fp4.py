@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgellm.kernels.formats.codebook import E2M1, translate
+from edgellm.kernels.formats.codebook import E2M1, translate8
 from edgellm.kernels.formats.fields import affine, planes
 from edgellm.kernels.formats.format import Blocks, Format, Values
+from edgellm.kernels.formats.words import high_nibbles, load8, low_nibbles, store8
 
 
 def _halved_ue4m3() -> npt.NDArray[np.float32]:
@@ -47,20 +48,19 @@ def dequantize_nvfp4(blocks: Blocks) -> Values:
 def unpack_mxfp4(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """MXFP4 -> q in -12..12."""
     scales[0] = E8M0[int(src[0])]
-    for j in range(16):
-        q[j] = int(src[1 + j]) & 15
-        q[16 + j] = int(src[1 + j]) >> 4
-    translate(q, 32, E2M1)
+    for k in range(2):
+        word = load8(src, 1 + 8 * k)
+        store8(q, 8 * k, translate8(low_nibbles(word), E2M1))
+        store8(q, 16 + 8 * k, translate8(high_nibbles(word), E2M1))
 
 
 def unpack_nvfp4(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """NVFP4 -> q in -12..12."""
     for g in range(4):
         scales[g] = UE4M3[int(src[g])]
-        for j in range(8):
-            q[16 * g + j] = int(src[4 + 8 * g + j]) & 15
-            q[16 * g + 8 + j] = int(src[4 + 8 * g + j]) >> 4
-    translate(q, 64, E2M1)
+        word = load8(src, 4 + 8 * g)
+        store8(q, 16 * g, translate8(low_nibbles(word), E2M1))
+        store8(q, 16 * g + 8, translate8(high_nibbles(word), E2M1))
 
 
 FORMATS = (

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from edgellm.kernels.formats.fields import affine, bit_sequence, halves
 from edgellm.kernels.formats.format import Blocks, Format, Values
 from edgellm.kernels.formats.scalar import half
-from edgellm.kernels.formats.words import Table, bits_of_bytes, negate8, pack, store8
+from edgellm.kernels.formats.words import Table, bits_of_bytes, negate8, pack, store8, subtract8
 
 Grid = npt.NDArray[np.int8]
 
@@ -54,8 +54,7 @@ _IQ2_XS = Table(lambda: pack(_grid("IQ2_XS")))
 _IQ2_S = Table(lambda: pack(_grid("IQ2_S")))
 _IQ3_XXS = Table(lambda: pack(_grid("IQ3_XXS")))
 _IQ3_S = Table(lambda: pack(_grid("IQ3_S")))
-# 8 * row + 137 in every byte: 129..145, from which 8 or 10 can be taken without a borrow.
-_IQ1 = Table(lambda: pack(8 * _grid("IQ1_S") + np.int16(137)))
+_IQ1 = Table(lambda: pack(8 * _grid("IQ1_S") + 9))
 
 
 # ---------------------------------------------------------------- numpy
@@ -216,8 +215,8 @@ def unpack_iq3_s(src: Any, q: Any, scales: Any, mins: Any) -> None:
 
 
 def _shifted8(index: int, minus: int) -> int:
-    """8 * grid row +- 1 in every byte: takes 8 or 10 from 8 * row + 137, then 128 by a flip."""
-    return _IQ1[index] - (8 + 2 * minus) * 0x0101010101010101 ^ -0x7F7F7F7F7F7F7F80
+    """8 * grid row + 1, or - 1 if `minus` is 1, in every byte."""
+    return subtract8(_IQ1[index], 8 + 2 * minus)
 
 
 def unpack_iq1_s(src: Any, q: Any, scales: Any, mins: Any) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from edgellm.kernels.formats.codebook import IQ4, translate
+from edgellm.kernels.formats.codebook import IQ4, translate8
 from edgellm.kernels.formats.fields import affine, bit_sequence, halves, planes
 from edgellm.kernels.formats.format import Blocks, Format, Values
 from edgellm.kernels.formats.scalar import half
+from edgellm.kernels.formats.words import high_nibbles, load8, low_nibbles, store8
 
 
 def dequantize_iq4_nl(blocks: Blocks) -> Values:
@@ -36,10 +37,10 @@ def dequantize_iq4_xs(blocks: Blocks) -> Values:
 def unpack_iq4_nl(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """IQ4_NL -> q in -127..113."""
     scales[0] = half(src[0], src[1])
-    for j in range(16):
-        q[j] = int(src[2 + j]) & 15
-        q[16 + j] = int(src[2 + j]) >> 4
-    translate(q, 32, IQ4)
+    for k in range(2):
+        word = load8(src, 2 + 8 * k)
+        store8(q, 8 * k, translate8(low_nibbles(word), IQ4))
+        store8(q, 16 + 8 * k, translate8(high_nibbles(word), IQ4))
 
 
 def unpack_iq4_xs(src: Any, q: Any, scales: Any, mins: Any) -> None:
@@ -51,10 +52,10 @@ def unpack_iq4_xs(src: Any, q: Any, scales: Any, mins: Any) -> None:
         scales[2 * h] = d * ((low & 15) + 16 * (high >> 4 * h & 3) - 32)
         scales[2 * h + 1] = d * ((low >> 4) + 16 * (high >> 4 * h + 2 & 3) - 32)
     for g in range(8):
-        for j in range(16):
-            q[32 * g + j] = int(src[8 + 16 * g + j]) & 15
-            q[32 * g + 16 + j] = int(src[8 + 16 * g + j]) >> 4
-    translate(q, 256, IQ4)
+        for k in range(2):
+            word = load8(src, 8 + 16 * g + 8 * k)
+            store8(q, 32 * g + 8 * k, translate8(low_nibbles(word), IQ4))
+            store8(q, 32 * g + 16 + 8 * k, translate8(high_nibbles(word), IQ4))
 
 
 FORMATS = (

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from edgellm.kernels.formats.fields import affine, halves, planes
 from edgellm.kernels.formats.format import Blocks, Format, Values
 from edgellm.kernels.formats.scalar import half
+from edgellm.kernels.formats.words import high_nibbles, load8, low_nibbles, store8
 
 
 def dequantize_q2_k(blocks: Blocks) -> Values:
@@ -136,10 +137,10 @@ def unpack_q4_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q4_K -> q in 0..15."""
     _unpack_scales_and_mins(src, scales, mins)
     for h in range(4):
-        for j in range(32):
-            byte = int(src[16 + 32 * h + j])
-            q[64 * h + j] = byte & 15
-            q[64 * h + 32 + j] = byte >> 4
+        for k in range(4):
+            word = load8(src, 16 + 32 * h + 8 * k)
+            store8(q, 64 * h + 8 * k, low_nibbles(word))
+            store8(q, 64 * h + 32 + 8 * k, high_nibbles(word))
 
 
 def unpack_q5_k(src: Any, q: Any, scales: Any, mins: Any) -> None:

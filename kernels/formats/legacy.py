@@ -26,6 +26,19 @@ from edgellm.kernels.formats.fields import (
 )
 from edgellm.kernels.formats.format import Blocks, Format, Values
 from edgellm.kernels.formats.scalar import half
+from edgellm.kernels.formats.words import (
+    Table,
+    bits_of_bytes,
+    high_nibbles,
+    load8,
+    low_nibbles,
+    store8,
+    subtract8,
+)
+
+# What eight high bits do to a word of nibbles: 16 less where clear, or 16 more where set.
+_LESS_16 = Table(lambda: bits_of_bytes(-16, 0))
+_PLUS_16 = Table(lambda: bits_of_bytes(0, 16))
 
 
 def dequantize_q4_0(blocks: Blocks) -> Values:
@@ -62,44 +75,46 @@ def dequantize_q8_0(blocks: Blocks) -> Values:
 def unpack_q4_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q4_0 -> q in -8..7."""
     scales[0] = half(src[0], src[1])
-    for j in range(16):
-        q[j] = (int(src[2 + j]) & 15) - 8
-        q[16 + j] = (int(src[2 + j]) >> 4) - 8
+    for k in range(2):
+        word = load8(src, 2 + 8 * k)
+        store8(q, 8 * k, subtract8(low_nibbles(word), 8))
+        store8(q, 16 + 8 * k, subtract8(high_nibbles(word), 8))
 
 
 def unpack_q4_1(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q4_1 -> q in 0..15."""
     scales[0] = half(src[0], src[1])
     mins[0] = half(src[2], src[3])
-    for j in range(16):
-        q[j] = int(src[4 + j]) & 15
-        q[16 + j] = int(src[4 + j]) >> 4
+    for k in range(2):
+        word = load8(src, 4 + 8 * k)
+        store8(q, 8 * k, low_nibbles(word))
+        store8(q, 16 + 8 * k, high_nibbles(word))
 
 
 def unpack_q5_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q5_0 -> q in -16..15."""
     scales[0] = half(src[0], src[1])
-    high = int(src[2]) | int(src[3]) << 8 | int(src[4]) << 16 | int(src[5]) << 24
-    for j in range(16):
-        q[j] = (int(src[6 + j]) & 15) + 16 * (high >> j & 1) - 16
-        q[16 + j] = (int(src[6 + j]) >> 4) + 16 * (high >> 16 + j & 1) - 16
+    for k in range(2):
+        word = load8(src, 6 + 8 * k)
+        store8(q, 8 * k, low_nibbles(word) | _LESS_16[int(src[2 + k])])
+        store8(q, 16 + 8 * k, high_nibbles(word) | _LESS_16[int(src[4 + k])])
 
 
 def unpack_q5_1(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q5_1 -> q in 0..31."""
     scales[0] = half(src[0], src[1])
     mins[0] = half(src[2], src[3])
-    high = int(src[4]) | int(src[5]) << 8 | int(src[6]) << 16 | int(src[7]) << 24
-    for j in range(16):
-        q[j] = (int(src[8 + j]) & 15) + 16 * (high >> j & 1)
-        q[16 + j] = (int(src[8 + j]) >> 4) + 16 * (high >> 16 + j & 1)
+    for k in range(2):
+        word = load8(src, 8 + 8 * k)
+        store8(q, 8 * k, low_nibbles(word) | _PLUS_16[int(src[4 + k])])
+        store8(q, 16 + 8 * k, high_nibbles(word) | _PLUS_16[int(src[6 + k])])
 
 
 def unpack_q8_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q8_0 -> q as stored, -128..127 (ggml writes -127..127)."""
     scales[0] = half(src[0], src[1])
-    for j in range(32):
-        q[j] = (int(src[2 + j]) ^ 128) - 128
+    for k in range(4):
+        store8(q, 8 * k, load8(src, 2 + 8 * k))
 
 
 def _pack(q: Blocks, bits: int) -> Blocks:

@@ -1,7 +1,7 @@
-"""Eight weights at a time: int64 words that hold one weight a byte, the first one lowest.
+"""Eight bytes at a time: int64 words, the first byte lowest, often one weight a byte.
 
-Grid formats look whole rows up and change all eight signs in two operations; a compiler turns
-`store8` into one store. The arithmetic never carries from byte to byte, see each function.
+Formats that look up several weights at once build words and store them; a compiler turns `load8`
+and `store8` into one instruction each. The arithmetic never carries from byte to byte.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.int64]
+
+_ONES = 0x0101010101010101
+_TOP_BITS = 128 * _ONES - 2**64  # as a signed number, like every word
 
 
 class Table:
@@ -42,6 +45,13 @@ def bits_of_bytes(zero: int, one: int) -> Words:
     return pack(np.where(bits == 1, one, zero))
 
 
+def load8(src: Any, start: int) -> int:
+    """The word of src[start] and the seven bytes after it."""
+    low = int(src[start]) | int(src[start + 1]) << 8 | int(src[start + 2]) << 16
+    high = int(src[start + 4]) | int(src[start + 5]) << 8 | int(src[start + 6]) << 16
+    return low | int(src[start + 3]) << 24 | (high | int(src[start + 7]) << 24) << 32
+
+
 def store8(q: Any, start: int, word: int) -> None:
     """The eight bytes of `word` to q[start] and up."""
     q[start] = (word & 255 ^ 128) - 128
@@ -54,9 +64,27 @@ def store8(q: Any, start: int, word: int) -> None:
     q[start + 7] = (word >> 56 & 255 ^ 128) - 128
 
 
+def low_nibbles(word: int) -> int:
+    """The low four bits of every byte."""
+    return word & 15 * _ONES
+
+
+def high_nibbles(word: int) -> int:
+    """The high four bits of every byte."""
+    return word >> 4 & 15 * _ONES
+
+
 def negate8(word: int, mask: int) -> int:
     """`word`, all bytes of which are 1..127, negated where the byte of `mask` is 255 and not 0.
 
     -x is the complement of x plus 1, which cannot carry because the complement is at most 254.
     """
-    return (word ^ mask) + (mask & 0x0101010101010101)
+    return (word ^ mask) + (mask & _ONES)
+
+
+def subtract8(word: int, amount: int) -> int:
+    """`word` less `amount` in every byte, where all bytes and `amount` are 0..127.
+
+    Setting the top bits first keeps a borrow inside its byte; flipping them takes them off again.
+    """
+    return (word | _TOP_BITS) - amount * _ONES ^ _TOP_BITS
