@@ -152,23 +152,23 @@ def dequantize_iq1_m(blocks: Blocks) -> Values:
 
 def unpack_iq2_xxs(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """IQ2_XXS -> q of +-8, 25 or 43."""
-    d = half(src[0], src[1]) * 0.125
+    d = half(src[0], src[1]) * np.float32(0.125)
     for g in range(8):
-        at = 2 + 8 * g
-        low = int(src[at + 4]) | int(src[at + 5]) << 8
-        signs = low | int(src[at + 6]) << 16 | int(src[at + 7]) << 24
-        scales[g] = d * (2 * (signs >> 28) + 1)
+        start = 2 + 8 * g
+        low = int(src[start + 4]) | int(src[start + 5]) << 8
+        signs = low | int(src[start + 6]) << 16 | int(src[start + 7]) << 24
+        scales[g] = d * np.float32(2 * (signs >> 28) + 1)
         for k in range(4):
-            row = _IQ2_XXS[int(src[at + k])]
+            row = _IQ2_XXS[int(src[start + k])]
             store8(q, 32 * g + 8 * k, negate8(row, _EVEN_MINUS[signs >> 7 * k & 127]))
 
 
 def unpack_iq2_xs(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """IQ2_XS -> q of +-8, 25 or 43."""
-    d = half(src[0], src[1]) * 0.125
+    d = half(src[0], src[1]) * np.float32(0.125)
     for g in range(8):
-        scales[2 * g] = d * (2 * (int(src[66 + g]) & 15) + 1)
-        scales[2 * g + 1] = d * (2 * (int(src[66 + g]) >> 4) + 1)
+        scales[2 * g] = d * np.float32(2 * (int(src[66 + g]) & 15) + 1)
+        scales[2 * g + 1] = d * np.float32(2 * (int(src[66 + g]) >> 4) + 1)
     for k in range(32):
         low, high = int(src[2 + 2 * k]), int(src[3 + 2 * k])
         row = _IQ2_XS[low | (high & 1) << 8]
@@ -177,10 +177,10 @@ def unpack_iq2_xs(src: Any, q: Any, scales: Any, mins: Any) -> None:
 
 def unpack_iq2_s(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """IQ2_S -> q of +-8, 25 or 43."""
-    d = half(src[0], src[1]) * 0.125
+    d = half(src[0], src[1]) * np.float32(0.125)
     for g in range(8):
-        scales[2 * g] = d * (2 * (int(src[74 + g]) & 15) + 1)
-        scales[2 * g + 1] = d * (2 * (int(src[74 + g]) >> 4) + 1)
+        scales[2 * g] = d * np.float32(2 * (int(src[74 + g]) & 15) + 1)
+        scales[2 * g + 1] = d * np.float32(2 * (int(src[74 + g]) >> 4) + 1)
         high = int(src[66 + g])
         for k in range(4):
             row = _IQ2_S[int(src[2 + 4 * g + k]) | (high >> 2 * k & 3) << 8]
@@ -189,12 +189,12 @@ def unpack_iq2_s(src: Any, q: Any, scales: Any, mins: Any) -> None:
 
 def unpack_iq3_xxs(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """IQ3_XXS -> q of +-4 to 62."""
-    d = half(src[0], src[1]) * 0.25
+    d = half(src[0], src[1]) * np.float32(0.25)
     for g in range(8):
-        at = 66 + 4 * g
-        low = int(src[at]) | int(src[at + 1]) << 8
-        signs = low | int(src[at + 2]) << 16 | int(src[at + 3]) << 24
-        scales[g] = d * (2 * (signs >> 28) + 1)
+        start = 66 + 4 * g
+        low = int(src[start]) | int(src[start + 1]) << 8
+        signs = low | int(src[start + 2]) << 16 | int(src[start + 3]) << 24
+        scales[g] = d * np.float32(2 * (signs >> 28) + 1)
         for k in range(4):
             first, second = int(src[2 + 8 * g + 2 * k]), int(src[3 + 8 * g + 2 * k])
             row = _IQ3_XXS[first] | _IQ3_XXS[second] << 32
@@ -205,7 +205,7 @@ def unpack_iq3_s(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """IQ3_S -> q of +-1 to 15."""
     d = half(src[0], src[1])
     for g in range(8):
-        scales[g] = d * (2 * (int(src[106 + g // 2]) >> 4 * (g % 2) & 15) + 1)
+        scales[g] = d * np.float32(2 * (int(src[106 + g // 2]) >> 4 * (g % 2) & 15) + 1)
         high = int(src[66 + g])
         for k in range(4):
             first = int(src[2 + 8 * g + 2 * k]) | (high >> 2 * k & 1) << 8
@@ -221,10 +221,10 @@ def _shifted8(index: int, minus: int) -> int:
 
 def unpack_iq1_s(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """IQ1_S -> q of -9 to 9, eight times the weight in units of the scale."""
-    d = half(src[0], src[1]) * 0.125
+    d = half(src[0], src[1]) * np.float32(0.125)
     for g in range(8):
         high = int(src[34 + 2 * g]) | int(src[35 + 2 * g]) << 8
-        scales[g] = d * (2 * (high >> 12 & 7) + 1)
+        scales[g] = d * np.float32(2 * (high >> 12 & 7) + 1)
         for k in range(4):
             index = int(src[2 + 4 * g + k]) | (high >> 3 * k & 7) << 8
             store8(q, 32 * g + 8 * k, _shifted8(index, high >> 15))
@@ -234,10 +234,10 @@ def unpack_iq1_m(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """IQ1_M -> q of -9 to 9, eight times the weight in units of the scale."""
     low = int(src[49]) >> 4 | int(src[51]) & 240
     high = int(src[53]) >> 4 | int(src[55]) & 240
-    d = half(low, high) * 0.125
+    d = half(low, high) * np.float32(0.125)
     for g in range(16):
         word = int(src[48 + g // 4 * 2]) | int(src[49 + g // 4 * 2]) << 8
-        scales[g] = d * (2 * (word >> 3 * (g % 4) & 7) + 1)
+        scales[g] = d * np.float32(2 * (word >> 3 * (g % 4) & 7) + 1)
         bits = int(src[32 + g])
         first = int(src[2 * g]) | (bits & 7) << 8
         second = int(src[2 * g + 1]) | (bits >> 4 & 7) << 8

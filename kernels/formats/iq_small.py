@@ -49,8 +49,8 @@ def unpack_iq4_xs(src: Any, q: Any, scales: Any, mins: Any) -> None:
     high = int(src[2]) | int(src[3]) << 8
     for h in range(4):
         low = int(src[4 + h])
-        scales[2 * h] = d * ((low & 15) + 16 * (high >> 4 * h & 3) - 32)
-        scales[2 * h + 1] = d * ((low >> 4) + 16 * (high >> 4 * h + 2 & 3) - 32)
+        scales[2 * h] = d * np.float32((low & 15) + 16 * (high >> 4 * h & 3) - 32)
+        scales[2 * h + 1] = d * np.float32((low >> 4) + 16 * (high >> 4 * h + 2 & 3) - 32)
     for g in range(8):
         for k in range(2):
             word = load8(src, 8 + 16 * g + 8 * k)

@@ -87,8 +87,8 @@ def unpack_q2_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
     d = half(src[80], src[81])
     dmin = half(src[82], src[83])
     for g in range(16):
-        scales[g] = d * (int(src[g]) & 15)
-        mins[g] = -dmin * (int(src[g]) >> 4)
+        scales[g] = d * np.float32(int(src[g]) & 15)
+        mins[g] = -dmin * np.float32(int(src[g]) >> 4)
     for h in range(2):
         for j in range(32):
             byte = int(src[16 + 32 * h + j])
@@ -104,7 +104,7 @@ def unpack_q3_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
     for g in range(16):
         low = int(src[96 + g % 8]) >> 4 * (g // 8) & 15
         high = int(src[104 + g % 4]) >> 2 * (g // 4) & 3
-        scales[g] = d * (low + 16 * high - 32)
+        scales[g] = d * np.float32(low + 16 * high - 32)
     for j in range(32):
         high = int(src[j])
         first = int(src[32 + j])
@@ -127,10 +127,10 @@ def _unpack_scales_and_mins(src: Any, scales: Any, mins: Any) -> None:
         a = int(src[4 + g])
         b = int(src[8 + g])
         c = int(src[12 + g])
-        scales[g] = d * (a & 63)
-        mins[g] = -dmin * (b & 63)
-        scales[4 + g] = d * ((c & 15) + 16 * (a >> 6))
-        mins[4 + g] = -dmin * ((c >> 4) + 16 * (b >> 6))
+        scales[g] = d * np.float32(a & 63)
+        mins[g] = -dmin * np.float32(b & 63)
+        scales[4 + g] = d * np.float32((c & 15) + 16 * (a >> 6))
+        mins[4 + g] = -dmin * np.float32((c >> 4) + 16 * (b >> 6))
 
 
 def unpack_q4_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
@@ -166,7 +166,7 @@ def unpack_q6_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
     """Q6_K -> q in -32..31."""
     d = half(src[208], src[209])
     for g in range(16):
-        scales[g] = d * ((int(src[192 + g]) ^ 128) - 128)
+        scales[g] = d * np.float32((int(src[192 + g]) ^ 128) - 128)
     for h in range(2):
         for j in range(32):
             first = int(src[64 * h + j])
