@@ -14,7 +14,8 @@ class Sequence:
 
     token_ids: prompt, then answer. num_computed_tokens: how many of them are in the cache.
     block_tables: per KV group, the blocks in position order; entries that a sliding window has
-    left behind stay in place and are never read again.
+    left behind stay in place and are never read again. score_from: every position from here on
+    has its logits reported, and nothing is generated; None: the last position's, to go on from.
     """
 
     seq_id: int
@@ -22,6 +23,7 @@ class Sequence:
     num_prompt_tokens: int
     params: SamplingParams
     sample_index: int = 0
+    score_from: int | None = None
     num_computed_tokens: int = 0
     block_tables: list[list[int]] = field(default_factory=list)
 

@@ -1,0 +1,277 @@
+"""The scheduler, driven without any model: tokens are invented as they are sampled."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from edgellm.block_pool import BlockPool
+from edgellm.errors import ContextOverflow, RequestError
+from edgellm.scheduler import Limits, Scheduler
+from edgellm.sequence import Chunk, Sequence
+from edgellm.types import SamplingParams
+
+WINDOW = 6
+
+
+def make(
+    num_blocks: int = 64,
+    context_length: int = 40,
+    max_num_seqs: int = 4,
+    token_budget: int = 8,
+    max_logits_rows: int = 3,
+    windows: tuple[int | None, ...] = (None, WINDOW),
+) -> Scheduler:
+    limits = Limits(context_length, max_num_seqs, 4, token_budget, max_logits_rows, windows)
+    return Scheduler(tuple(BlockPool(num_blocks) for _ in windows), limits)
+
+
+def sequence(seq_id: int, num_tokens: int, score_from: int | None = None) -> Sequence:
+    tokens = list(range(num_tokens))
+    return Sequence(seq_id, tokens, num_tokens, SamplingParams(), score_from=score_from)
+
+
+class Driver:
+    """Plays engine: every sequence samples `answers[seq_id]` tokens, or is scored."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.answers: dict[int, int] = {}
+        self.scored: dict[int, list[int]] = {}
+        self.finished: set[int] = set()
+        self.written: dict[tuple[int, int, int], tuple[int, int]] = {}
+
+    def add(self, seq: Sequence, answer: int = 0) -> None:
+        self.scheduler.add(seq)
+        self.answers[seq.seq_id] = answer
+        self.scored[seq.seq_id] = []
+
+    def step(self) -> list[Chunk]:
+        chunks = self.scheduler.schedule()
+        self.scheduler.check_integrity()
+        assert sum(chunk.count for chunk in chunks) <= self.scheduler.limits.token_budget
+        assert len({chunk.sequence for chunk in chunks}) == len(chunks)
+        self.check_cache(chunks)
+        self.scheduler.commit(chunks)
+        for chunk in chunks:
+            self.sample(chunk)
+        self.scheduler.check_integrity()
+        return chunks
+
+    def check_cache(self, chunks: list[Chunk]) -> None:
+        """Every position that a query sees lies where it was written, untouched since."""
+        limits = self.scheduler.limits
+        for chunk in chunks:
+            seq, first = chunk.sequence, chunk.sequence.num_computed_tokens
+            for group, window in enumerate(limits.windows):
+                table = seq.block_tables[group]
+                for position in range(first, first + chunk.count):
+                    block, offset = divmod(position, limits.block_size)
+                    self.written[group, table[block], offset] = (seq.seq_id, position)
+        for chunk in chunks:
+            seq, first = chunk.sequence, chunk.sequence.num_computed_tokens
+            for group, window in enumerate(limits.windows):
+                table = seq.block_tables[group]
+                oldest = 0 if window is None else max(0, first - window + 1)
+                for position in range(oldest, first + chunk.count):
+                    block, offset = divmod(position, limits.block_size)
+                    assert self.written[group, table[block], offset] == (seq.seq_id, position)
+
+    def sample(self, chunk: Chunk) -> None:
+        seq = chunk.sequence
+        if chunk.logits == "none":
+            return
+        done = seq.num_computed_tokens
+        if seq.score_from is not None:
+            assert chunk.logits == "all"
+            assert chunk.count <= self.scheduler.limits.max_logits_rows
+            self.scored[seq.seq_id] += range(done - chunk.count, done)
+        else:
+            assert done == len(seq.token_ids)
+            seq.token_ids.append(0)
+        generated = len(seq.token_ids) - seq.num_prompt_tokens
+        if seq.score_from is not None and done < len(seq.token_ids):
+            return
+        if seq.score_from is not None or generated >= self.answers[seq.seq_id]:
+            self.scheduler.finish(seq)
+            self.finished.add(seq.seq_id)
+
+    def run(self, most: int = 2000) -> int:
+        for steps in range(most):
+            if not self.scheduler.has_work:
+                return steps
+            assert self.step(), "work, and nothing planned"
+        raise AssertionError(f"not finished after {most} steps")
+
+
+def counts(chunks: list[Chunk]) -> dict[int, tuple[int, str]]:
+    return {chunk.sequence.seq_id: (chunk.count, chunk.logits) for chunk in chunks}
+
+
+def test_a_long_prompt_is_computed_in_chunks_with_logits_at_its_end() -> None:
+    driver = Driver(make())
+    driver.add(sequence(0, 19), answer=3)
+    seen = [counts(driver.step())[0] for _ in range(5)]
+    assert seen == [(8, "none"), (8, "none"), (3, "last"), (1, "last"), (1, "last")]
+    assert driver.finished == {0}
+
+
+def test_decode_goes_before_prefill() -> None:
+    driver = Driver(make())
+    driver.add(sequence(0, 3), answer=9)
+    driver.step()
+    driver.add(sequence(1, 30), answer=1)
+    assert counts(driver.step()) == {0: (1, "last"), 1: (7, "none")}
+
+
+def test_the_oldest_prefill_is_sure_of_half_and_the_shortest_is_first_in_the_rest() -> None:
+    driver = Driver(make())
+    driver.add(sequence(0, 30), answer=1)
+    driver.add(sequence(1, 20), answer=1)
+    driver.add(sequence(2, 3), answer=1)
+    assert counts(driver.step()) == {0: (4, "none"), 2: (3, "last"), 1: (1, "none")}
+
+
+def test_what_the_others_leave_goes_to_the_oldest() -> None:
+    driver = Driver(make())
+    driver.add(sequence(0, 30), answer=1)
+    driver.add(sequence(1, 2), answer=1)
+    assert counts(driver.step()) == {0: (6, "none"), 1: (2, "last")}
+
+
+def test_scoring_reports_each_position_once_from_where_it_was_asked() -> None:
+    driver = Driver(make(max_logits_rows=3))
+    driver.add(sequence(0, 13, score_from=6))
+    seen = [counts(driver.step())[0] for _ in range(4)]
+    assert seen == [(6, "none"), (3, "all"), (3, "all"), (1, "all")]
+    assert driver.scored[0] == list(range(6, 13))
+
+
+def test_a_window_frees_the_blocks_it_leaves_behind() -> None:
+    scheduler = make()
+    driver = Driver(scheduler)
+    driver.add(sequence(0, 32), answer=8)
+    most = 0
+    while scheduler.has_work:
+        driver.step()
+        most = max(most, 64 - scheduler.pools[1].num_free)
+    assert most <= scheduler.limits.blocks(1, 40) < scheduler.limits.blocks(0, 40)
+
+
+def test_without_blocks_the_newest_is_preempted_and_resumes() -> None:
+    scheduler = make(num_blocks=10)  # one context and no more
+    driver = Driver(scheduler)
+    for seq_id in range(2):
+        driver.add(sequence(seq_id, 12), answer=20)
+    newest = scheduler.waiting[1]
+    preempted = False
+    while scheduler.has_work:
+        driver.step()
+        preempted |= newest in scheduler.waiting and len(newest.token_ids) > 12
+        assert 0 in driver.finished or scheduler.running[0].seq_id == 0
+    assert preempted
+    assert driver.finished == {0, 1}
+    assert len(newest.token_ids) == 32
+
+
+def test_preempted_scoring_reports_nothing_twice() -> None:
+    scheduler = make(num_blocks=10, max_logits_rows=2)
+    driver = Driver(scheduler)
+    driver.add(sequence(0, 6), answer=30)
+    driver.add(sequence(1, 22, score_from=2))
+    driver.run()
+    assert driver.scored[1] == list(range(2, 22))
+
+
+def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers() -> None:
+    scheduler = make(context_length=40)
+    with pytest.raises(ContextOverflow, match="41 tokens.*holds 40"):
+        scheduler.add(sequence(0, 41, score_from=0))
+    with pytest.raises(ContextOverflow) as found:
+        scheduler.add(sequence(0, 40))  # no room for an answer
+    assert (found.value.prompt_tokens, found.value.context_length) == (40, 40)
+    scheduler.add(sequence(0, 40, score_from=0))
+    scheduler.add(sequence(1, 39))
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(RequestError, match="empty"):
+        make().add(sequence(0, 0))
+
+
+def test_a_pool_smaller_than_one_context_is_refused() -> None:
+    with pytest.raises(ValueError, match="one whole context"):
+        make(num_blocks=9)
+
+
+def test_a_budget_that_prefill_would_starve_in_is_refused() -> None:
+    with pytest.raises(ValueError, match="budget"):
+        make(token_budget=4)
+
+
+@pytest.mark.parametrize("broken", ["table", "order", "count"])
+def test_integrity_notices_wrong_books(broken: str) -> None:
+    scheduler = make()
+    driver = Driver(scheduler)
+    for seq_id in range(2):
+        driver.add(sequence(seq_id, 9), answer=9)
+    driver.step()
+    if broken == "table":
+        scheduler.running[0].block_tables[0].pop()
+    elif broken == "order":
+        scheduler.running.reverse()
+    else:
+        scheduler.running[1].num_computed_tokens += 20
+    with pytest.raises(RuntimeError):
+        scheduler.check_integrity()
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("add"), st.integers(1, 39), st.integers(1, 12)),
+    st.tuples(st.just("score"), st.integers(1, 40), st.integers(0, 39)),
+    st.tuples(st.just("abort"), st.integers(0, 30), st.just(0)),
+    st.tuples(st.just("step"), st.integers(1, 5), st.just(0)),
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(actions=st.lists(ACTIONS, max_size=40), num_blocks=st.integers(10, 24))
+def test_whatever_happens_books_are_right_and_all_finish(
+    actions: list[tuple[str, int, int]], num_blocks: int
+) -> None:
+    scheduler = make(num_blocks=num_blocks)
+    driver = Driver(scheduler)
+    live: list[Sequence] = []
+    aborted: set[int] = set()
+    for seq_id, (action, number, more) in enumerate(actions):
+        if action == "add":
+            live.append(sequence(seq_id, number))
+            driver.add(live[-1], min(more, 40 - number))
+        elif action == "score":
+            live.append(sequence(seq_id, number, score_from=min(more, number - 1)))
+            driver.add(live[-1])
+        elif action == "step":
+            for _ in range(number):
+                driver.step()
+        live = [seq for seq in live if seq.seq_id not in driver.finished]
+        if action == "abort" and live:
+            victim = live.pop(number % len(live))
+            scheduler.finish(victim)
+            aborted.add(victim.seq_id)
+        scheduler.check_integrity()
+    driver.run()
+    assert driver.finished == driver.answers.keys() - aborted
+    assert all(pool.num_free == pool.num_blocks for pool in scheduler.pools)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(10, 30), st.integers(1, 6))
+def test_a_long_prompt_is_not_starved_by_short_ones(long: int, short: int) -> None:
+    driver = Driver(make(num_blocks=24))
+    driver.add(sequence(0, long), answer=1)
+    for step in range(1, 60):
+        driver.add(sequence(2 * step, short), answer=2)
+        driver.add(sequence(2 * step + 1, short), answer=2)
+        driver.step()
+        if 0 in driver.finished:
+            break
+    # At least half of what decoding leaves of each step's 8 tokens is its own.
+    assert step <= -(-long // 2) + 1
