@@ -63,7 +63,10 @@ class ModelRunner:
             positions[rows] = np.arange(start, end)
             block, offset = np.divmod(positions[rows], BLOCK_SIZE)
             used = -(-int(end) // BLOCK_SIZE)
-            for group, table in enumerate(chunk.sequence.block_tables):
+            tables = chunk.sequence.block_tables
+            for group, table in zip(range(self.num_groups), tables, strict=True):
+                if len(table) < used:
+                    raise ValueError(f"{end} tokens need {used} blocks and have {len(table)}")
                 block_tables[group, s, :used] = table[:used]
                 slot_mapping[group, rows] = (
                     block_tables[group, s, block].astype(np.int64) * BLOCK_SIZE + offset

@@ -1,12 +1,14 @@
 """Every architecture row: a tiny random model of it must run, alone, in chunks and in company."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from edgellm.models import ARCHITECTURES
-from tests.models.running import Logits, Runner, logits_of
+from edgellm.gguf_loader import open_gguf
+from edgellm.models import ARCHITECTURES, read_config
+from tests.models.running import Logits, Runner, logits_of, record_file
 from tests.models.tiny import VOCAB, WINDOW, write_tiny
 
 IDS = np.random.default_rng(3).integers(0, VOCAB, size=50).tolist()
@@ -59,6 +61,24 @@ def test_token_order_matters(tmp_path: Path, name: str) -> None:
     swapped = [IDS[1], IDS[0], *IDS[2:6]]
     difference = logits_of(path, IDS[:6])[-1] - logits_of(path, swapped)[-1]
     assert np.abs(difference).max() > 1e-3
+
+
+def test_gemma3_windowed_layers_rotate_by_a_table_of_their_own(tmp_path: Path) -> None:
+    tables = {
+        name: sum(call.op == "rope_table" for call in record_file(write_tiny(tmp_path, name)).calls)
+        for name in ("gemma3", "gpt-oss")
+    }
+    assert tables == {"gemma3": 2, "gpt-oss": 1}
+
+
+def test_the_27b_gemma3_scales_scores_by_hidden_size_per_head(tmp_path: Path) -> None:
+    with open_gguf(write_tiny(tmp_path, "gemma3")) as file:
+        small = read_config(file)
+    width = ARCHITECTURES["gemma3"].attention_width
+    assert width is not None
+    assert width(small) == small.head_dim
+    large = replace(small, num_layers=62, hidden_size=5376, num_heads=(32,) * 62, head_dim=128)
+    assert width(large) == 168
 
 
 WINDOWS = {

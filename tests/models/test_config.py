@@ -1,0 +1,163 @@
+"""Metadata outside its range, of the wrong type or missing is refused by the name of its key."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from edgellm.errors import GGUFError
+from edgellm.gguf_loader import open_gguf
+from edgellm.models import ModelConfig, read_config
+from tests.gguf_writer import float32, uint64, write_gguf
+from tests.models.tiny import LAYERS, metadata
+
+
+def config_of(folder: Path, name: str = "llama", **changes: Any) -> ModelConfig:
+    """The configuration of a tiny file with some keys changed (`__` is a dot) or removed (None)."""
+    keys = metadata(name)
+    for key, value in changes.items():
+        full = f"{name}.{key.replace('__', '.')}"
+        keys.pop(full, None)
+        if value is not None:
+            keys[full] = value
+    with open_gguf(write_gguf(folder / "config.gguf", keys)) as file:
+        return read_config(file)
+
+
+def test_defaults_follow_from_what_is_there(tmp_path: Path) -> None:
+    config = config_of(
+        tmp_path,
+        attention__head_count_kv=None,
+        attention__key_length=None,
+        attention__value_length=None,
+        rope__freq_base=None,
+    )
+    assert config.num_kv_heads == config.num_heads == (4,) * LAYERS
+    assert config.head_dim == config.rotary_dim == 16
+    assert config.rope_base == 10000.0
+    assert config.attention_scale is None and config.final_softcap is None
+    assert config.rope_scaling.factor == 1
+
+
+def test_lists_have_one_entry_per_layer(tmp_path: Path) -> None:
+    heads = np.array([4, 2, 4, 2, 4, 2], np.uint32)
+    assert config_of(tmp_path, attention__head_count=heads).num_heads == tuple(heads)
+    with pytest.raises(GGUFError, match=r"llama.attention.head_count is a list of 5"):
+        config_of(tmp_path, attention__head_count=heads[:5])
+    with pytest.raises(GGUFError, match=r"llama.attention.head_count.*\b0\b"):
+        config_of(tmp_path, attention__head_count=heads * np.uint32(0))
+    with pytest.raises(GGUFError, match=r"llama.feed_forward_length.*expected"):
+        config_of(tmp_path, feed_forward_length=["a"] * LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (None, [1, 1, 1, 1, 1, 0]),
+        (3, [1, 1, 0, 1, 1, 0]),
+        (np.array([0, 1, 0, 0, 0, 1], np.bool_), [0, 1, 0, 0, 0, 1]),
+        (np.array([1, 0, 1, 0, 1, 0], np.uint32), [1, 0, 1, 0, 1, 0]),
+    ],
+)
+def test_window_patterns(tmp_path: Path, pattern: Any, expected: list[int]) -> None:
+    config = config_of(tmp_path, "gemma3", attention__sliding_window_pattern=pattern)
+    assert config.windows == tuple(8 if yes else None for yes in expected)
+
+
+def test_a_window_of_zero_is_none(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "gemma3", attention__sliding_window=0)
+    assert config.windows == (None,) * LAYERS
+
+
+def test_local_layers_have_their_own_rope_base(tmp_path: Path) -> None:
+    assert config_of(tmp_path, "gemma3").local_rope_base == 10000.0
+    assert config_of(tmp_path, "gemma3", rope__freq_base_swa=500.0).local_rope_base == 500.0
+
+
+def test_a_soft_cap_counts_only_where_the_family_has_one(tmp_path: Path) -> None:
+    assert config_of(tmp_path, "gemma3", final_logit_softcapping=30.0).final_softcap == 30
+    assert config_of(tmp_path, "llama", final_logit_softcapping=30.0).final_softcap is None
+
+
+def test_a_scaling_factor_of_zero_means_none(tmp_path: Path) -> None:
+    config = config_of(tmp_path, rope__scaling__type="linear", rope__scaling__factor=0.0)
+    assert config.rope_scaling.factor == 1
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "block_count",
+        "context_length",
+        "embedding_length",
+        "feed_forward_length",
+        "attention.head_count",
+        "attention.layer_norm_rms_epsilon",
+    ],
+)
+def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
+    with pytest.raises(GGUFError, match=f"llama.{key} is missing"):
+        config_of(tmp_path, **{key.replace(".", "__"): None})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("block_count", 0),
+        ("block_count", 2**31),
+        ("context_length", 0),
+        ("embedding_length", uint64(2**40)),
+        ("feed_forward_length", 0),
+        ("attention.head_count", 0),
+        ("attention.head_count_kv", 3),
+        ("attention.key_length", 0),
+        ("attention.value_length", 16),
+        ("attention.layer_norm_rms_epsilon", -1.0),
+        ("attention.layer_norm_rms_epsilon", math.nan),
+        ("attention.sliding_window", -1),
+        ("attention.sliding_window_pattern", 0),
+        ("attention.scale", math.inf),
+        ("rope.dimension_count", 33),
+        ("rope.dimension_count", 7),
+        ("rope.freq_base", 0.0),
+        ("rope.scaling.type", "magic"),
+        ("rope.scaling.factor", -2.0),
+        ("rope.scaling.original_context_length", 0),
+        ("expert_count", 2**20),
+        ("expert_used_count", 1),
+    ],
+)
+def test_a_value_outside_its_range_is_named(tmp_path: Path, key: str, value: Any) -> None:
+    named = "attention.head_count" if key == "attention.head_count_kv" else key
+    with pytest.raises(GGUFError, match=rf"llama.{named}\b.*expected"):
+        config_of(tmp_path, **{key.replace(".", "__"): value})
+
+
+def test_an_unknown_architecture_is_named_with_those_that_are_known(tmp_path: Path) -> None:
+    for keys in ({"general.architecture": "perceptron"}, {"general.name": "x"}):
+        with (
+            open_gguf(write_gguf(tmp_path / "x.gguf", keys)) as file,
+            pytest.raises(GGUFError, match=r"perceptron.*llama, qwen2|general.architecture"),
+        ):
+            read_config(file)
+
+
+NUMBERS = st.one_of(
+    st.integers(-(2**31), 2**32 - 1), st.floats(width=32).map(float32), st.booleans()
+)
+VALUES = st.one_of(NUMBERS, st.text(max_size=3), st.lists(st.integers(0, 9), max_size=7))
+
+
+@given(key=st.sampled_from(sorted(metadata("gpt-oss"))), value=VALUES)
+def test_any_value_gives_a_configuration_or_an_error_that_names_the_key(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: Any
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.gguf"
+    try:
+        with open_gguf(write_gguf(path, metadata("gpt-oss") | {key: value})) as file:
+            read_config(file)
+    except GGUFError as error:
+        assert key.split(".")[-1] in str(error) or "gpt-oss." in str(error)

@@ -1,0 +1,140 @@
+"""Packing: index arrays say exactly which token, position and slot every row has."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, strategies as st
+
+from edgellm.errors import RequestError
+from edgellm.kernels.batch import Batch
+from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.ops import KVGroup, Program, Value
+from edgellm.model_runner import ModelRunner
+from edgellm.sequence import Chunk, LogitsRows, Sequence
+from edgellm.types import SamplingParams
+
+GROUPS, VOCAB = 2, 1000
+
+
+class Recording:
+    """An executable that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.closed = False
+
+    def run(self, batch: Batch) -> Mapping[str, npt.NDArray[np.float32]]:
+        self.batches.append(batch)
+        return {
+            "logits": np.zeros((len(batch.logits_rows), VOCAB), np.float32),
+            "other": np.zeros((1, 1), np.float32),
+        }
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def runner(executable: Recording | None = None) -> ModelRunner:
+    groups = tuple(KVGroup(window, ()) for window in (None, 8))
+    return ModelRunner(
+        executable or Recording(), Program((), {"logits": Value(0, VOCAB)}, groups, (), VOCAB)
+    )
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> list[Chunk]:
+    """One to five sequences somewhere in their life, no block owned twice within a group."""
+    spans = draw(
+        st.lists(st.tuples(st.integers(0, 100), st.integers(1, 70)), min_size=1, max_size=5)
+    )
+    free = [draw(st.permutations(range(60))) for _ in range(GROUPS)]
+    result = []
+    for seq_id, (done, count) in enumerate(spans):
+        later = draw(st.integers(0, 3))
+        ids = draw(
+            st.lists(
+                st.integers(0, VOCAB - 1),
+                min_size=done + count + later,
+                max_size=done + count + later,
+            )
+        )
+        blocks = -(-(done + count) // BLOCK_SIZE) + draw(st.integers(0, 2))
+        tables = [[free[g].pop() for _ in range(blocks)] for g in range(GROUPS)]
+        logits: LogitsRows = draw(st.sampled_from(["none", "last", "all"]))
+        sequence = Sequence(seq_id, ids, len(ids), SamplingParams(), block_tables=tables)
+        sequence.num_computed_tokens = done
+        result.append(Chunk(sequence, count, logits))
+    return result
+
+
+@given(chunks())
+def test_rows_say_token_position_and_slot(work: list[Chunk]) -> None:
+    batch = runner().pack(work)
+    assert batch.num_seqs == len(work)
+    assert batch.query_start[0] == 0 and batch.query_start[-1] == batch.num_tokens
+    wanted = []
+    for s, (chunk, (first, last)) in enumerate(
+        zip(work, pairwise(batch.query_start.tolist()), strict=True)
+    ):
+        sequence, done = chunk.sequence, chunk.sequence.num_computed_tokens
+        assert last - first == chunk.count
+        assert batch.seq_lens[s] == done + chunk.count
+        for row, position in zip(range(first, last), range(done, done + chunk.count), strict=True):
+            assert batch.input_ids[row] == sequence.token_ids[position]
+            assert batch.positions[row] == position
+            for g in range(GROUPS):
+                block = sequence.block_tables[g][position // BLOCK_SIZE]
+                assert batch.slot_mapping[g, row] == block * BLOCK_SIZE + position % BLOCK_SIZE
+                assert batch.block_tables[g, s, position // BLOCK_SIZE] == block
+        wanted += {"none": [], "last": [last - 1], "all": range(first, last)}[chunk.logits]
+    assert batch.logits_rows.tolist() == wanted
+    for g in range(GROUPS):
+        assert len(set(batch.slot_mapping[g].tolist())) == batch.num_tokens
+
+
+@given(chunks())
+def test_types_and_shapes_are_those_of_batch(work: list[Chunk]) -> None:
+    batch = runner().pack(work)
+    longest = max(c.sequence.num_computed_tokens + c.count for c in work)
+    assert batch.block_tables.shape == (GROUPS, len(work), -(-longest // BLOCK_SIZE))
+    assert batch.slot_mapping.shape == (GROUPS, batch.num_tokens)
+    for name, values in vars(batch).items():
+        expected = np.int64 if name == "slot_mapping" else np.int32
+        assert values.dtype == expected and values.flags.c_contiguous, name
+
+
+def sequence(ids: list[int], table: list[int]) -> Sequence:
+    return Sequence(0, ids, len(ids), SamplingParams(), block_tables=[table, table])
+
+
+@pytest.mark.parametrize("token_id", [-1, VOCAB, 2**40])
+def test_a_token_the_model_does_not_have_is_a_request_error(token_id: int) -> None:
+    with pytest.raises(RequestError, match=f"{token_id} is outside the vocabulary of {VOCAB}"):
+        runner().pack([Chunk(sequence([0, token_id, 1], [0]), 3, "last")])
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_a_chunk_must_have_its_tokens(count: int) -> None:
+    with pytest.raises(ValueError, match=f"a chunk of {count} tokens"):
+        runner().pack([Chunk(sequence([1, 2, 3], [0]), count, "last")])
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+def test_a_chunk_must_have_its_blocks(blocks: int) -> None:
+    ids = [1] * (2 * BLOCK_SIZE + 1)
+    with pytest.raises(ValueError, match=f"3 blocks.*{blocks}"):
+        runner().pack([Chunk(sequence(ids, list(range(blocks))), len(ids), "last")])
+
+
+def test_run_gives_the_logits_and_close_closes() -> None:
+    executable = Recording()
+    model = runner(executable)
+    assert model.num_groups == GROUPS
+    batch = model.pack([Chunk(sequence([1, 2, 3], [0]), 3, "all")])
+    assert model.run(batch).shape == (3, VOCAB)
+    assert executable.batches == [batch]
+    model.close()
+    assert executable.closed
