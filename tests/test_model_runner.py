@@ -75,7 +75,7 @@ def test_rows_say_token_position_and_slot(work: list[Chunk]) -> None:
     batch = runner().pack(work)
     assert batch.num_seqs == len(work)
     assert batch.query_start[0] == 0 and batch.query_start[-1] == batch.num_tokens
-    wanted = []
+    wanted: list[int] = []
     for s, (chunk, (first, last)) in enumerate(
         zip(work, pairwise(batch.query_start.tolist()), strict=True)
     ):

@@ -18,11 +18,11 @@ Array = npt.NDArray[np.float32]
 NO_KV = KVStorage((), ())
 
 
-def weight(values: Array, format_name: str = "F32") -> Weight:
+def weight(values: npt.ArrayLike, format_name: str = "F32") -> Weight:
     """A matrix, or a vector as one row, in the named format."""
     fmt = by_name(format_name)
-    rows = np.atleast_2d(np.ascontiguousarray(values, np.float32))
-    return Weight("w", fmt.type_id, *rows.shape, quantize_rows(fmt, rows))
+    rows = np.atleast_2d(np.asarray(values, np.float32))
+    return Weight("w", fmt.type_id, len(rows), rows.shape[1], quantize_rows(fmt, rows))
 
 
 def rows_batch(count: int, positions: list[int] | None = None) -> Batch:
