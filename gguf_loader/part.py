@@ -76,7 +76,7 @@ def _map_file(path: Path) -> mmap.mmap:
 
 def _checked_alignment(reader: Reader, type_id: int, value: Value) -> int:
     if type_id != UINT32 or not isinstance(value, int):
-        raise reader.error(f"key '{_ALIGNMENT}' is a {type_name(type_id)}, expected a uint32")
+        raise reader.error(f"key '{_ALIGNMENT}' has the type {type_name(type_id)}, expected uint32")
     if value & (value - 1) or not _MIN_ALIGNMENT <= value <= _MAX_ALIGNMENT:
         raise reader.error(
             f"key '{_ALIGNMENT}' is {value}, expected a power of two from {_MIN_ALIGNMENT} "

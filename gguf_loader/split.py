@@ -34,8 +34,8 @@ def part_paths(path: Path) -> tuple[Path, ...]:
 
 def check_parts(parts: Sequence[Part]) -> None:
     """Check that the parts say the same as their names, and that together they are complete."""
-    if len(parts) == 1 and "split.count" not in parts[0].metadata:
-        return
+    if len(parts) == 1 and _integer(parts[0], "split.count") in (None, 0):
+        return  # never split, or merged: llama.cpp's merging leaves a count of 0
     tensors: dict[str, Part] = {}
     for number, part in enumerate(parts):
         _expect(part, "split.count", len(parts))
@@ -53,13 +53,18 @@ def check_parts(parts: Sequence[Part]) -> None:
 
 
 def _expect(part: Part, key: str, expected: int) -> None:
-    value = part.metadata.get(key)
+    value = _integer(part, key)
     if value is None:
         raise GGUFError(f"{part.path}: the key '{key}' is missing, expected {expected}")
-    if isinstance(value, bool) or not isinstance(value, int) or value != expected:
+    if value != expected:
         hint = ""
         if key == "split.count":
             hint = ": open the parts under the names NAME-00001-of-0000N.gguf they came with"
-        raise GGUFError(
-            f"{part.path}: the key '{key}' is {describe(value)}, expected {expected}{hint}"
-        )
+        raise GGUFError(f"{part.path}: the key '{key}' is {value}, expected {expected}{hint}")
+
+
+def _integer(part: Part, key: str) -> int | None:
+    value = part.metadata.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise GGUFError(f"{part.path}: the key '{key}' is {describe(value)}, expected an integer")
+    return value

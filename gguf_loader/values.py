@@ -14,7 +14,7 @@ Value: TypeAlias = "int | float | bool | str | npt.NDArray[Any] | StringArray | 
 
 UINT32, BOOL, STRING, ARRAY = 4, 7, 8, 9
 
-_MAX_STRING = 4 << 20  # bytes; the longest in use are chat templates, about 30 KiB
+_MAX_STRING = 8 << 20  # bytes; chat templates take 30 KiB, an embedded tokenizer.json a few MiB
 _MAX_DEPTH = 4  # arrays inside arrays; none are in use
 
 

@@ -162,9 +162,12 @@ def typed_value(value: Any) -> Typed:
 
 
 def _integer_type(value: int) -> int:
-    ranges = ((UINT32, 0, 32), (INT32, 31, 31), (INT64, 63, 63))
-    for type_id, below, above in ranges:
-        if -(1 << below if below else 0) <= value < 1 << above:
+    for type_id, least, most in (
+        (UINT32, 0, 2**32 - 1),
+        (INT32, -(2**31), 2**31 - 1),
+        (INT64, -(2**63), 2**63 - 1),
+    ):
+        if least <= value <= most:
             return type_id
     return UINT64
 

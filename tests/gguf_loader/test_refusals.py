@@ -151,12 +151,12 @@ def test_one_byte_past_the_end(tmp_path: Path, type_id: int) -> None:
         (w.uint32(48), "is 48, expected a power of two"),
         (w.uint32(1 << 22), "is 4194304, expected a power of two"),
         (w.uint32(1 << 30), "is 1073741824, expected a power of two"),
-        (w.uint64(32), "is a uint64, expected a uint32"),
-        (w.int32(32), "is a int32, expected a uint32"),
-        (w.float32(32), "is a float32, expected a uint32"),
-        (w.boolean(True), "is a bool, expected a uint32"),
-        (w.string("32"), "is a string, expected a uint32"),
-        (w.array(w.UINT32, [32]), "is a array, expected a uint32"),
+        (w.uint64(32), "has the type uint64, expected uint32"),
+        (w.int32(32), "has the type int32, expected uint32"),
+        (w.float32(32), "has the type float32, expected uint32"),
+        (w.boolean(True), "has the type bool, expected uint32"),
+        (w.string("32"), "has the type string, expected uint32"),
+        (w.array(w.UINT32, [32]), "has the type array, expected uint32"),
     ],
 )
 def test_alignment(tmp_path: Path, alignment: w.Typed, said: str) -> None:

@@ -77,13 +77,13 @@ def test_a_missing_part_is_named(folder: Path, missing: int, opened: int) -> Non
 
 
 WRONG: dict[str, tuple[int, dict[str, Any], str]] = {
-    "no of another": (2, {"split.no": w.uint16(2)}, "'split.no' is the integer 2, expected 1"),
+    "no of another": (2, {"split.no": w.uint16(2)}, "'split.no' is 2, expected 1"),
     "no missing": (3, {"split.no": None}, "the key 'split.no' is missing, expected 2"),
-    "no as text": (1, {"split.no": "0"}, "'split.no' is the string '0', expected 0"),
-    "no as bool": (1, {"split.no": False}, "'split.no' is a bool, expected 0"),
-    "count": (2, {"split.count": w.uint16(2)}, "'split.count' is the integer 2, expected 3"),
+    "no as text": (1, {"split.no": "0"}, "'split.no' is the string '0', expected an integer"),
+    "no as bool": (1, {"split.no": False}, "'split.no' is a bool, expected an integer"),
+    "count": (2, {"split.count": w.uint16(2)}, "'split.count' is 2, expected 3"),
     "count missing": (1, {"split.count": None}, "the key 'split.count' is missing, expected 3"),
-    "tensors": (1, {"split.tensors.count": w.int32(5)}, "the integer 5, expected 4"),
+    "tensors": (1, {"split.tensors.count": w.int32(5)}, "is 5, expected 4"),
     "tensors of a later part": (3, {"split.tensors.count": w.int32(1)}, "1, expected 4"),
     "tensors missing": (1, {"split.tensors.count": None}, "'split.tensors.count' is missing"),
 }
@@ -113,7 +113,7 @@ def test_parts_in_two_byte_orders(folder: Path) -> None:
 def test_a_part_under_another_name(folder: Path) -> None:
     path = folder / "model.gguf"
     (folder / name(1)).rename(path)
-    with pytest.raises(GGUFError, match="'split.count' is the integer 3, expected 1: open the"):
+    with pytest.raises(GGUFError, match="'split.count' is 3, expected 1: open the"):
         open_gguf(path)
 
 
@@ -129,7 +129,7 @@ def test_parts_swapped(folder: Path) -> None:
     one.rename(folder / "x")
     two.rename(one)
     (folder / "x").rename(two)
-    with pytest.raises(GGUFError, match="'split.no' is the integer 1, expected 0"):
+    with pytest.raises(GGUFError, match="'split.no' is 1, expected 0"):
         open_gguf(two)
 
 
@@ -142,3 +142,14 @@ def test_a_number_outside_the_count(tmp_path: Path, number: int) -> None:
 def test_a_split_of_one(tmp_path: Path) -> None:
     path = w.write_gguf(tmp_path / name(1, 1), {"k": 1}, TENSORS)
     assert open_gguf(path).parts == (path,)
+
+
+def test_a_merged_model_has_a_count_of_0(tmp_path: Path) -> None:
+    metadata = {**keys(1), "split.count": w.uint16(0)}
+    assert len(open_gguf(w.write_gguf(tmp_path / "a.gguf", metadata, TENSORS)).tensors) == 4
+
+
+def test_a_part_of_a_split_with_a_count_of_0(folder: Path) -> None:
+    write_part(folder, 1, metadata={"split.count": w.uint16(0)})
+    with pytest.raises(GGUFError, match="'split.count' is 0, expected 3"):
+        open_gguf(folder / name(1))
