@@ -61,7 +61,7 @@ class Driver:
         limits = self.scheduler.limits
         for chunk in chunks:
             seq, first = chunk.sequence, chunk.sequence.num_computed_tokens
-            for group, window in enumerate(limits.windows):
+            for group in range(len(limits.windows)):
                 table = seq.block_tables[group]
                 for position in range(first, first + chunk.count):
                     block, offset = divmod(position, limits.block_size)
