@@ -1,0 +1,129 @@
+"""Byte-pair encoding: merges by rank inside words. Knows no rule by name.
+
+Source: GPT-2's encoder, and llama.cpp b11434 for what GGUF adds (`tokenizer.ggml.model` gpt2 and
+gemma4). A character that is no token and has no byte token is left out of the ids, as there.
+"""
+
+from itertools import repeat
+
+from edgellm.errors import GGUFError
+from edgellm.gguf_loader import GGUFFile
+from edgellm.tokenizer.byte_level import decode_bytes, encode_bytes
+from edgellm.tokenizer.cut import Cutter
+from edgellm.tokenizer.merge import merge
+from edgellm.tokenizer.model import TextModel
+from edgellm.tokenizer.rules import DEFAULT, rule_for
+from edgellm.tokenizer.special import Defaults
+from edgellm.tokenizer.vocab import SPACE, Vocab, byte_token, read_strings, read_vocab
+from edgellm.tokenizer.words import WordEncoder
+
+PRE = "tokenizer.ggml.pre"
+MERGES = "tokenizer.ggml.merges"
+
+_GPT2_ID = 11  # llama.cpp's BOS and EOS of a gpt2 vocabulary that names none
+_NO_MERGES = ("kimi-k2",)  # may have none: converted from a vocabulary of ranks
+
+
+def build_gpt2(file: GGUFFile) -> tuple[Vocab, TextModel]:
+    """BPE with the rule that the file names, or the default rule with a note."""
+    pre = file.string(PRE)
+    if pre:
+        return _build(file, pre, Defaults(bos=_GPT2_ID, eos=_GPT2_ID))
+    note = (
+        f"the file has no {PRE}: words are split by the default rule, which may not be the "
+        "model's own; convert the model again to be sure"
+    )
+    return _build(file, DEFAULT, Defaults(bos=_GPT2_ID, eos=_GPT2_ID), (note,))
+
+
+def build_gemma4(file: GGUFFile) -> tuple[Vocab, TextModel]:
+    """BPE over whole lines of plain text; every special id comes from the file."""
+    return _build(file, "gemma4", Defaults())
+
+
+def _build(
+    file: GGUFFile, pre: str, defaults: Defaults, notes: tuple[str, ...] = ()
+) -> tuple[Vocab, TextModel]:
+    rule = rule_for(pre)
+    vocab = read_vocab(file)
+    ranks = _read_ranks(file, vocab, pre)
+    ids = vocab.ids
+
+    def encode_word(word: str) -> list[int]:
+        if rule.byte_level:
+            word = encode_bytes(word)
+        if rule.ignore_merges or (rule.newlines_whole and not word.strip("\n")):
+            whole = ids.get(word)
+            if whole is not None:
+                return [whole]
+        found: list[int] = []
+        for symbol in merge(list(word), ranks, " "):
+            token = ids.get(symbol)
+            if token is not None:
+                found.append(token)
+            elif not rule.byte_level:
+                bytes_of = (ids.get(byte_token(byte)) for byte in symbol.encode())
+                found += (i for i in bytes_of if i is not None)
+        return found
+
+    cutter = None if rule.byte_level else Cutter(vocab.tokens)
+
+    def split(text: str) -> list[str]:
+        return [piece for word in rule.split(text) for piece in cutter.cut(word)]
+
+    words = WordEncoder(rule.split if cutter is None else split, encode_word)
+
+    def encode(text: str, after_special: bool) -> list[int]:
+        return words.encode(text.replace(" ", SPACE) if rule.escape_spaces else text)
+
+    def plain_bytes(token: str) -> bytes:
+        return token.replace(SPACE, " ").encode()
+
+    if not rule.default_bos:
+        defaults = Defaults(eos=defaults.eos)
+    return vocab, TextModel(
+        encode,
+        decode_bytes if rule.byte_level else plain_bytes,
+        defaults,
+        pre,
+        add_bos=rule.add_bos,
+        force_bos=rule.force_bos,
+        add_sep=rule.add_sep,
+        notes=notes,
+    )
+
+
+def _read_ranks(file: GGUFFile, vocab: Vocab, pre: str) -> dict[str, int]:
+    """Rank by merge, as the file writes it: the left token, a space, the right token."""
+    array = file.strings(MERGES)
+    if array is None:
+        if pre in _NO_MERGES:
+            return {}
+        raise GGUFError(f"{file.path}: no key {MERGES}, expected the merges of a BPE vocabulary")
+    merges = read_strings(file, MERGES, array)
+    _check_merges(file, vocab, merges)
+    count = len(merges)
+    # Backwards, so that of a merge written twice the first counts.
+    return dict(zip(reversed(merges), range(count - 1, -1, -1), strict=True))
+
+
+def _check_merges(file: GGUFFile, vocab: Vocab, merges: list[str]) -> None:
+    """Each merge is two tokens and makes a third. In bulk, because there are 150,000 of them."""
+    known = vocab.ids.__contains__
+    if set(map(str.count, merges, repeat(" "))) <= {1}:
+        parts = " ".join(merges).split(" ")
+        if all(map(known, parts)) and all(map(known, map(str.__add__, parts[::2], parts[1::2]))):
+            return
+    for i, text in enumerate(merges):
+        cut = text.find(" ", 1)
+        left, right = text[:cut], text[cut + 1 :]
+        if cut < 0 or not right:
+            raise GGUFError(
+                f"{file.path}: merge {i} is {text[:80]!r}, expected two tokens with a space between"
+            )
+        for token in (left, right, left + right):
+            if not known(token):
+                raise GGUFError(
+                    f"{file.path}: merge {i} is {text[:80]!r}, and {token[:80]!r} is not in the "
+                    "vocabulary: the file is damaged or was converted wrongly"
+                )

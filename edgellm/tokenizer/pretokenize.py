@@ -1,0 +1,98 @@
+"""Splits a text into the words that BPE merges inside. Knows the machinery; `rules` has the rules.
+
+A rule is a cascade of stages. Each stage splits every piece the one before it left: what its
+pattern matches becomes a piece, and so does what lies between two matches. Lookaheads see the end
+of a piece as the end of the text.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+
+import regex
+
+Stage = str | Callable[[str], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What `tokenizer.ggml.pre` says of a BPE vocabulary.
+
+    stages: patterns of the `regex` module, without capturing groups, or functions.
+    byte_level: words are spelled in the byte alphabet; if not, in plain text with <0xNN> tokens.
+    escape_spaces: a space is written "▁". ignore_merges: a word that is a token is that token.
+    newlines_whole: a run of newlines that is a token is that token.
+    add_bos: the default of `add_bos_token`; force_bos: whatever the file says, there is one.
+    default_bos: the file need not name a BOS token to have one. add_sep: the default.
+    """
+
+    stages: tuple[Stage, ...]
+    byte_level: bool = True
+    escape_spaces: bool = False
+    ignore_merges: bool = False
+    newlines_whole: bool = False
+    add_bos: bool = False
+    force_bos: bool = False
+    default_bos: bool = True
+    add_sep: bool = False
+
+    def split(self, text: str) -> Iterable[str]:
+        """The words of a text, in order; joined they are the text."""
+        pieces: Iterable[str] = (text,)
+        for stage in self.stages:
+            pieces = chain.from_iterable(map(_splitter(stage), pieces))
+        return pieces
+
+
+@cache
+def _splitter(stage: Stage) -> Callable[[str], Iterable[str]]:
+    if callable(stage):
+        return stage
+    split = regex.compile(f"({stage})").split
+    return lambda text: filter(None, split(text))
+
+
+def digits_from_right(digits: str) -> Callable[[str], Iterable[str]]:
+    """A stage: runs of the class `digits` in threes counted from the run's end: 1|234|567.
+
+    As a pattern this takes a lookahead over the rest of the run at each step, which is quadratic.
+    """
+    split = regex.compile(f"({digits}+)").split
+
+    def stage(text: str) -> Iterable[str]:
+        for i, piece in enumerate(split(text)):
+            if i % 2 == 0:
+                if piece:
+                    yield piece
+                continue
+            head = len(piece) % 3
+            if head:
+                yield piece[:head]
+            for start in range(head, len(piece), 3):
+                yield piece[start : start + 3]
+
+    return stage
+
+
+def at_spaces(space: str) -> Callable[[str], Iterable[str]]:
+    """A stage: each word begins with `space`, which is put before a piece that lacks it.
+
+    Runs of newlines stay as they are.
+    """
+
+    def stage(text: str) -> Iterable[str]:
+        if not text.strip("\n"):
+            yield text
+            return
+        if not text.startswith(space):
+            text = space + text
+        start = 0
+        while start < len(text):
+            end = text.find(space, start + 1)
+            if end < 0:
+                end = len(text)
+            yield text[start:end]
+            start = end
+
+    return stage
