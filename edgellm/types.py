@@ -107,3 +107,53 @@ class Completion:
 
 Message = Mapping[str, Any]  # {"role": ..., "content": ...} as in the OpenAI API
 Messages = Seq[Message]
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a model is loaded; what `edgellm.load` takes, and what every front end offers.
+
+    backend: auto, cpu or reference. threads, context_length (tokens), memory_limit (bytes, of
+    weights and cache together): None is chosen from the machine and the model. kv_cache_type:
+    f32, f16, or "K/V" for each apart. max_num_seqs: answers computed side by side.
+    """
+
+    backend: str = "auto"
+    device: str | None = None
+    gpu_layers: int | Literal["auto"] = "auto"
+    threads: int | None = None
+    context_length: int | None = None
+    kv_cache_type: str | None = None
+    draft: str | None = None
+    adapters: tuple[str, ...] = ()
+    max_num_seqs: int = 8
+    memory_limit: int | None = None
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """One loaded model. kv_cache_bytes: what its keys and values may grow to.
+
+    sampling: fields of SamplingParams that the catalogue advises.
+    """
+
+    name: str
+    path: str
+    architecture: str
+    backend: str
+    context_length: int
+    vocab_size: int
+    kv_cache_bytes: int
+    sampling: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What one model's engine has done and is doing. Tokens are rows computed."""
+
+    running: int
+    waiting: int
+    steps: int
+    tokens_computed: int
+    tokens_generated: int
+    blocks_free: tuple[int, ...]  # per KV group

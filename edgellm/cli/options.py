@@ -1,0 +1,134 @@
+"""Options that several commands share, and how they become LoadOptions and SamplingParams."""
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgellm.cli.progress import DownloadProgress
+from edgellm.client import find_model
+from edgellm.errors import RequestError
+from edgellm.types import LoadOptions, SamplingParams
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+# option: (field of SamplingParams, type, what it does)
+_SAMPLING: Mapping[str, tuple[str, type, str]] = {
+    "--temperature": ("temperature", float, "0 always takes the most likely token"),
+    "--top-k": ("top_k", int, "draw from the k most likely; 0 is off"),
+    "--top-p": ("top_p", float, "draw from the most likely that hold this probability; 1 is off"),
+    "--min-p": ("min_p", float, "drop what is this much less likely than the best; 0 is off"),
+    "--repeat-penalty": ("repeat_penalty", float, "make recent tokens less likely; 1 is off"),
+    "--repeat-last-n": ("repeat_last_n", int, "tokens that the penalties look back on"),
+    "--presence-penalty": ("presence_penalty", float, "taken once off what the text has; 0 is off"),
+    "--frequency-penalty": ("frequency_penalty", float, "taken off per occurrence; 0 is off"),
+    "--seed": ("seed", int, "the same seed gives the same text; drawn when left out"),
+    "--logprobs": ("logprobs", int, "report log-probabilities, and this many alternatives"),
+}
+
+
+def allow_options_between(parser: argparse.ArgumentParser) -> None:
+    """Lets options stand between MODEL and a word that may be left out.
+
+    argparse by itself takes that word for missing as soon as an option follows MODEL.
+    """
+    plain = parser.parse_known_args
+
+    def intermixed(args: Any = None, namespace: Any = None) -> Any:
+        parser.parse_known_args = plain  # type: ignore[method-assign]
+        return parser.parse_known_intermixed_args(args, namespace)
+
+    parser.parse_known_args = intermixed  # type: ignore[method-assign]
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The model, always the first word."""
+    parser.add_argument("model", metavar="MODEL", help="a model's name, or the path of a GGUF file")
+
+
+def add_load_options(parser: argparse.ArgumentParser) -> None:
+    """How the model is loaded."""
+    group = parser.add_argument_group("loading")
+    default = LoadOptions()
+    group.add_argument("--context", type=int, metavar="TOKENS", help="context length")
+    group.add_argument("--threads", type=int, metavar="N", help="threads of the CPU")
+    group.add_argument(
+        "--backend", default=default.backend, metavar="NAME", help="auto, cpu or reference"
+    )
+    group.add_argument("--kv-cache-type", metavar="TYPE", help="f32, f16, or K/V such as f16/f32")
+    group.add_argument(
+        "--memory", type=_size, metavar="SIZE", help="most for weights and cache, such as 4G"
+    )
+
+
+def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
+    """What `add_load_options` read; `changes` are fields that the command decides itself."""
+    return LoadOptions(
+        backend=args.backend,
+        threads=args.threads,
+        context_length=args.context,
+        kv_cache_type=args.kv_cache_type,
+        memory_limit=args.memory,
+        **changes,
+    )
+
+
+def add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    """How tokens are chosen and when the answer ends."""
+    group = parser.add_argument_group("sampling")
+    default = SamplingParams()
+    group.add_argument(
+        "-n", "--max-tokens", type=int, metavar="N", help="the most tokens of the answer"
+    )
+    group.add_argument(
+        "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
+    )
+    for option, (field, kind, text) in _SAMPLING.items():
+        value = getattr(default, field)
+        shown = text if value is None else f"{text} (default {value})"
+        group.add_argument(option, dest=field, type=kind, metavar="N", help=shown)
+    group.add_argument(
+        "--ignore-eos", action="store_true", help="go on after the model's end of generation"
+    )
+
+
+def sampling_params(args: argparse.Namespace, advised: Mapping[str, Any]) -> SamplingParams:
+    """What `add_sampling_options` read, over what the model's makers advise."""
+    given = {field: getattr(args, field) for field, _, _ in _SAMPLING.values()}
+    given = {field: value for field, value in given.items() if value is not None}
+    return SamplingParams(
+        **{**advised, **given},
+        max_tokens=args.max_tokens,
+        stop=tuple(args.stop or ()),
+        ignore_eos=args.ignore_eos,
+    )
+
+
+def fetch(model: str) -> None:
+    """Pulls a model that is not here yet, showing on a terminal how far it is.
+
+    Before anything else and in the main thread, where Ctrl-C stops it at once.
+    """
+    with DownloadProgress() as progress:
+        find_model(model, progress)
+
+
+def read_text(path: str | None) -> str:
+    """A file, or without one standard input, as it is. RequestError when it is not UTF-8."""
+    raw = sys.stdin.buffer.read() if path is None else Path(path).read_bytes()
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        name = "standard input" if path is None else path
+        raise RequestError(
+            f"{name} is not UTF-8 text: byte {error.start} begins no character"
+        ) from None
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", text.lower())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: expected bytes, or 512M, 4G")
+    return int(float(found[1]) * _UNITS[found[2]])

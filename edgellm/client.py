@@ -1,0 +1,164 @@
+"""The asynchronous door into the engine, for every front end. Knows nothing of what is inside.
+
+A Client behaves the same whether the engine runs in this process (LocalClient) or in another.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+from edgellm.manager import Manager, find_model
+from edgellm.types import (
+    LoadOptions,
+    Message,
+    Messages,
+    ModelInfo,
+    Request,
+    Stats,
+    TokenEvent,
+)
+
+if TYPE_CHECKING:
+    from edgellm.pull import Report
+
+__all__ = ["Client", "LocalClient", "find_model"]
+
+T = TypeVar("T")
+
+
+class Client(Protocol):
+    """What front ends may ask. Every error is an EdgeLLMError."""
+
+    def submit(self, request: Request) -> AsyncIterator[TokenEvent]:
+        """The events of all params.n answers as they come; leaving the loop aborts the rest."""
+
+    async def abort(self, request_id: str) -> None:
+        """Ends a request: its answers finish with reason "abort". An unknown id is no error."""
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The models that are loaded."""
+
+    async def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
+        """Loads a model, pulling it first if it must be."""
+
+    async def unload(self, name: str) -> None:
+        """Aborts a model's requests and closes it."""
+
+    async def tokenize(
+        self,
+        text: str,
+        add_special: bool = True,
+        parse_special: bool = True,
+        model: str | None = None,
+    ) -> list[int]:
+        """Token ids of a text."""
+
+    async def chat_ids(
+        self, messages: Messages, tools: list[Message] | None = None, model: str | None = None
+    ) -> tuple[int, ...]:
+        """Messages under the model's template, as a Request's prompt."""
+
+    async def stats(self) -> Mapping[str, Stats]:
+        """What each model's engine has done and is doing."""
+
+    async def close(self) -> None:
+        """Ends the connection, and the engine if it is this process's."""
+
+
+class LocalClient:
+    """A Client of a Manager in this process. An asynchronous context manager.
+
+    report: is told of what takes a while when a model is loaded.
+    """
+
+    def __init__(self, manager: Manager | None = None, report: "Report | None" = None) -> None:
+        self._manager = manager or Manager(report)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def submit(self, request: Request) -> AsyncIterator[TokenEvent]:
+        loop = asyncio.get_running_loop()
+        outbox: asyncio.Queue[TokenEvent | Exception] = asyncio.Queue()
+
+        def emit(event: TokenEvent | Exception) -> None:
+            loop.call_soon_threadsafe(outbox.put_nowait, event)
+
+        # A long prompt takes a while to tokenise.
+        request_id = await _in_thread(partial(self._manager.submit, request, emit))
+        unfinished = request.params.n
+        try:
+            while unfinished:
+                event = await outbox.get()
+                if isinstance(event, Exception):
+                    raise event
+                unfinished -= event.finish_reason is not None
+                yield event
+        finally:
+            if unfinished:
+                self._manager.abort(request_id)
+
+    async def abort(self, request_id: str) -> None:
+        self._manager.abort(request_id)
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        return self._manager.models()
+
+    async def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
+        return await _in_thread(partial(self._manager.load, name_or_path, options))
+
+    async def unload(self, name: str) -> None:
+        await _in_thread(partial(self._manager.unload, name))
+
+    async def tokenize(
+        self,
+        text: str,
+        add_special: bool = True,
+        parse_special: bool = True,
+        model: str | None = None,
+    ) -> list[int]:
+        loaded = self._manager.model(model)
+        return await _in_thread(partial(loaded.encode, text, add_special, parse_special))
+
+    async def chat_ids(
+        self, messages: Messages, tools: list[Message] | None = None, model: str | None = None
+    ) -> tuple[int, ...]:
+        loaded = self._manager.model(model)
+        return tuple(await _in_thread(partial(loaded.chat_ids, messages, tools)))
+
+    async def stats(self) -> Mapping[str, Stats]:
+        return self._manager.stats()
+
+    async def close(self) -> None:
+        await _in_thread(self._manager.close)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Awaits `work` done in a thread that nothing waits for once the caller has gone.
+
+    An executor's threads are waited for when the program ends, so that Ctrl-C during a download
+    would wait for all of it.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def settle(settler: Callable[[], None]) -> None:
+        if not result.cancelled():
+            settler()
+
+    def body() -> None:
+        try:
+            settler = partial(result.set_result, work())
+        except BaseException as error:
+            settler = partial(result.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, settler)
+
+    threading.Thread(target=body, daemon=True).start()
+    return await result

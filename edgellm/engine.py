@@ -1,0 +1,233 @@
+"""The step loop: plan, pack, run, commit, and hand the logits to those who wait for them.
+
+An Engine drives one loaded model and belongs to one thread. EngineThread is that thread: callers
+post actions into its one inbox, and it lets engines with work take turns, a step each. Without
+work it sleeps on the inbox. A request can fail; the thread lives on.
+"""
+
+import logging
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import Protocol
+
+from edgellm.errors import EdgeLLMError
+from edgellm.generation import Consumer, Rows
+from edgellm.kernels.batch import Batch
+from edgellm.scheduler import Scheduler
+from edgellm.sequence import Chunk, Sequence
+from edgellm.types import Stats
+
+_log = logging.getLogger("edgellm")
+
+
+class Runner(Protocol):
+    """What the engine needs of a ModelRunner."""
+
+    def pack(self, chunks: list[Chunk]) -> Batch: ...
+
+    def run(self, batch: Batch) -> Rows: ...
+
+    def close(self) -> None: ...
+
+
+class Engine:
+    """One model's sequences, each with the consumer of its logits."""
+
+    def __init__(self, runner: Runner, scheduler: Scheduler) -> None:
+        self._runner = runner
+        self._scheduler = scheduler
+        self._consumers: dict[Sequence, Consumer] = {}
+        self._seq_ids = count()
+        self._steps = 0
+        self._tokens_computed = 0
+        self._tokens_generated = 0
+
+    @property
+    def has_work(self) -> bool:
+        return self._scheduler.has_work
+
+    def add(self, consumer: Consumer) -> None:
+        """Queues the consumer's sequence; one that cannot run makes the consumer fail."""
+        consumer.sequence.seq_id = next(self._seq_ids)
+        self._consumers[consumer.sequence] = consumer
+        try:
+            self._scheduler.add(consumer.sequence)
+        except Exception as error:
+            del self._consumers[consumer.sequence]
+            _tell(consumer, error)
+
+    def abort(self, request_id: str) -> None:
+        """Ends every sequence of this request; an unknown id is no error, it may just be over."""
+        self._abort(c for c in self._consumers.values() if c.request_id == request_id)
+
+    def step(self) -> None:
+        """Computes one batch. Whatever goes wrong is told to the consumers it concerns."""
+        chunks: list[Chunk] = []
+        try:
+            chunks = self._scheduler.schedule()
+            batch = self._runner.pack(chunks)
+            for chunk in chunks:
+                self._consumers[chunk.sequence].begin()
+            logits = self._runner.run(batch)
+            self._scheduler.commit(chunks)
+        except Exception as error:
+            concerned = [chunk.sequence for chunk in chunks] or list(self._consumers)
+            for sequence in concerned:
+                self._fail(sequence, error)
+            return
+        self._steps += 1
+        self._hand_out(chunks, logits)
+
+    def close(self) -> None:
+        """Ends all sequences and gives back what the backend holds."""
+        self._abort(self._consumers.values())
+        self._runner.close()
+
+    def check_integrity(self) -> None:
+        """RuntimeError unless the books of sequences and blocks agree."""
+        self._scheduler.check_integrity()
+        scheduled = {*self._scheduler.running, *self._scheduler.waiting}
+        if scheduled != self._consumers.keys():
+            raise RuntimeError("a sequence without a consumer, or the other way round")
+
+    def stats(self) -> Stats:
+        """A snapshot; may be asked from any thread."""
+        return Stats(
+            running=len(self._scheduler.running),
+            waiting=len(self._scheduler.waiting),
+            steps=self._steps,
+            tokens_computed=self._tokens_computed,
+            tokens_generated=self._tokens_generated,
+            blocks_free=tuple(pool.num_free for pool in self._scheduler.pools),
+        )
+
+    def _hand_out(self, chunks: list[Chunk], logits: Rows) -> None:
+        """Gives each sequence its rows of logits, which lie in the order of the chunks."""
+        first = 0
+        for chunk in chunks:
+            self._tokens_computed += chunk.count
+            num_rows = {"none": 0, "last": 1, "all": chunk.count}[chunk.logits]
+            if num_rows:
+                self._take(chunk.sequence, logits[first : first + num_rows])
+            first += num_rows
+
+    def _take(self, sequence: Sequence, rows: Rows) -> None:
+        num_tokens = len(sequence.token_ids)
+        try:
+            finished = self._consumers[sequence].take(rows)
+        except Exception as error:
+            self._fail(sequence, error)
+            return
+        self._tokens_generated += len(sequence.token_ids) - num_tokens
+        if finished:
+            self._scheduler.finish(sequence)
+            del self._consumers[sequence]
+
+    def _abort(self, consumers: Iterable[Consumer]) -> None:
+        for consumer in list(consumers):
+            self._scheduler.finish(consumer.sequence)
+            del self._consumers[consumer.sequence]
+            with suppress(Exception):  # whoever waited may be gone
+                consumer.abort()
+
+    def _fail(self, sequence: Sequence, error: Exception) -> None:
+        consumer = self._consumers.pop(sequence)
+        self._scheduler.finish(sequence)
+        _tell(consumer, error)
+
+
+class EngineThread:
+    """Runs engines in a thread of its own; ends with `close` or when nobody holds it any more."""
+
+    def __init__(self) -> None:
+        inbox: queue.SimpleQueue[Action | None] = queue.SimpleQueue()
+        self._inbox = inbox
+        self._engines: list[Engine] = []
+        thread = threading.Thread(
+            target=_run, args=(inbox, self._engines), name="edgellm-engine", daemon=True
+        )
+        self._stop = weakref.finalize(self, _stop, inbox, thread)
+        thread.start()
+
+    def post(self, action: "Action") -> None:
+        """Has the thread call `action` between two steps. It must be quick."""
+        self._inbox.put(action)
+
+    def attach(self, engine: Engine) -> None:
+        """Lets an engine take part."""
+        self.post(partial(self._engines.append, engine))
+
+    def detach(self, engine: Engine) -> None:
+        """Ends an engine's sequences and closes it, once its current step is over; waits for it."""
+        closed = threading.Event()
+
+        def close() -> None:
+            self._engines.remove(engine)
+            engine.close()
+            closed.set()
+
+        self.post(close)
+        closed.wait()
+
+    def close(self) -> None:
+        """Closes all engines and ends the thread. May be called again."""
+        self._stop()
+
+
+Action = Callable[[], None]
+
+
+def _run(inbox: "queue.SimpleQueue[Action | None]", engines: list[Engine]) -> None:
+    while True:
+        busy = any(engine.has_work for engine in engines)
+        if not busy:
+            _check(engines)
+        for action in _pending(inbox, wait=not busy):
+            if action is None:
+                for engine in engines:
+                    engine.close()
+                return
+            try:
+                action()
+            except Exception:
+                _log.exception("an action of the engine's inbox failed")
+        for engine in engines:
+            if engine.has_work:
+                engine.step()
+
+
+def _pending(inbox: "queue.SimpleQueue[Action | None]", wait: bool) -> "Iterator[Action | None]":
+    """All that lies in the inbox; with `wait` at least one."""
+    with suppress(queue.Empty):
+        yield inbox.get(block=wait)
+        while True:
+            yield inbox.get_nowait()
+
+
+def _check(engines: list[Engine]) -> None:
+    for engine in engines:
+        try:
+            engine.check_integrity()
+        except RuntimeError:
+            _log.exception("the engine's books are wrong")
+
+
+def _stop(inbox: "queue.SimpleQueue[Action | None]", thread: threading.Thread) -> None:
+    inbox.put(None)
+    if thread is not threading.current_thread():
+        thread.join()
+
+
+def _tell(consumer: Consumer, error: Exception) -> None:
+    """An error of our own goes out as it is; another one is said to be a failed step."""
+    if not isinstance(error, EdgeLLMError):
+        wrapped = EdgeLLMError(f"the engine failed: {type(error).__name__}: {error}")
+        wrapped.__cause__ = error
+        error = wrapped
+    with suppress(Exception):  # whoever waited may be gone
+        consumer.fail(error)

@@ -1,0 +1,1 @@
+"""Measures of a model's quality, through the public Python API."""

@@ -1,0 +1,165 @@
+"""What becomes of a sequence's logits: an answer token by token, or rows handed on as they are.
+
+Runs in the engine's thread. Knows nothing of scheduling, batches or how logits are computed.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.detokenize import Detokenizer
+from edgellm.sampling import logprobs, sample
+from edgellm.sequence import Sequence
+from edgellm.types import FinishReason, Timings, TokenEvent, TokenLogprob, Usage
+
+Rows = npt.NDArray[np.float32]  # (rows, vocab_size), valid during the call only
+Emit = Callable[[TokenEvent | Exception], None]  # the outbox of one request
+TakeRows = Callable[[int, Rows], None]  # position of the first row, rows
+
+
+class Vocabulary(Protocol):
+    """What an answer needs of a tokenizer; Detokenizer takes the whole of it."""
+
+    eog_ids: frozenset[int]
+
+    def decode(self, ids: list[int], skip_special: bool = False) -> str: ...
+
+
+class Consumer(Protocol):
+    """Takes the logits of one sequence as steps compute them."""
+
+    request_id: str
+    sequence: Sequence
+
+    def begin(self) -> None:
+        """The first step with this sequence is about to run."""
+
+    def take(self, rows: Rows) -> bool:
+        """Logits of the positions just computed; True when the sequence is finished."""
+
+    def abort(self) -> None:
+        """The request is no longer wanted."""
+
+    def fail(self, error: Exception) -> None:
+        """The request cannot go on."""
+
+
+@dataclass(eq=False)
+class Generation:
+    """One answer: samples, watches for its end, and emits text. seed must be drawn already.
+
+    max_tokens: the most that this answer may have, the context's end included.
+    """
+
+    request_id: str
+    sequence: Sequence
+    tokenizer: Vocabulary
+    detokenizer: Detokenizer
+    emit: Emit
+    seed: int
+    max_tokens: int
+    submitted: float = field(default_factory=time.monotonic)
+    _begun: float | None = None
+    _first: float | None = None
+
+    def begin(self) -> None:
+        if self._begun is None:
+            self._begun = time.monotonic()
+
+    def take(self, rows: Rows) -> bool:
+        if self.max_tokens == 0:  # the prompt alone was wanted in the cache
+            self._finish("length")
+            return True
+        sequence, params = self.sequence, self.sequence.params
+        token = sample(
+            rows[-1],
+            params,
+            sequence.token_ids,
+            seed=self.seed,
+            sample_index=sequence.sample_index,
+        )
+        sequence.token_ids.append(token)
+        if self._first is None:
+            self._first = time.monotonic()
+        logprob = self._logprobs(rows[-1], token)
+        if token in self.tokenizer.eog_ids and not params.ignore_eos:
+            self._finish("stop", (token,), logprob)
+            return True
+        text = self.detokenizer.push(token)
+        if self.detokenizer.stopped:
+            self._finish("stop", (token,), logprob, text)
+            return True
+        if self._num_generated >= self.max_tokens:
+            self._finish("length", (token,), logprob, text)
+            return True
+        self.emit(TokenEvent(sequence.sample_index, text, (token,), logprob))
+        return False
+
+    def abort(self) -> None:
+        self._finish("abort")
+
+    def fail(self, error: Exception) -> None:
+        self.emit(error)
+
+    @property
+    def _num_generated(self) -> int:
+        return len(self.sequence.token_ids) - self.sequence.num_prompt_tokens
+
+    def _finish(
+        self,
+        reason: FinishReason,
+        token_ids: tuple[int, ...] = (),
+        logprob: tuple[TokenLogprob, ...] | None = None,
+        text: str = "",
+    ) -> None:
+        now = time.monotonic()
+        begun = now if self._begun is None else self._begun
+        first = now if self._first is None else self._first
+        timings = Timings(begun - self.submitted, first - self.submitted, now - first)
+        usage = Usage(self.sequence.num_prompt_tokens, self._num_generated)
+        text += self.detokenizer.flush()
+        if logprob is None and self.sequence.params.logprobs is not None:
+            logprob = ()
+        index = self.sequence.sample_index
+        self.emit(TokenEvent(index, text, token_ids, logprob, reason, usage, timings))
+
+    def _logprobs(self, row: Rows, token: int) -> tuple[TokenLogprob, ...] | None:
+        count = self.sequence.params.logprobs
+        if count is None:
+            return None
+        logprob, top = logprobs(row, token, count)
+        return (TokenLogprob(token, self.tokenizer.decode([token]), logprob, tuple(top)),)
+
+
+@dataclass(eq=False)
+class Scoring:
+    """Hands the logits from `sequence.score_from` on to `take_rows`, in order, then calls done.
+
+    done: gets None at the end, or what went wrong. Both run in the engine's thread.
+    """
+
+    request_id: str
+    sequence: Sequence
+    take_rows: TakeRows
+    done: Callable[[Exception | None], None]
+
+    def begin(self) -> None:
+        pass
+
+    def take(self, rows: Rows) -> bool:
+        computed = self.sequence.num_computed_tokens
+        self.take_rows(computed - len(rows), rows)
+        finished = computed == len(self.sequence.token_ids)
+        if finished:
+            self.done(None)
+        return finished
+
+    def abort(self) -> None:
+        self.done(RuntimeError("the scoring was aborted"))
+
+    def fail(self, error: Exception) -> None:
+        self.done(error)

@@ -1,0 +1,184 @@
+"""The synchronous Python API: `load` a model, ask it. Knows nothing of threads or steps.
+
+with edgellm.load("smollm2") as model:
+    print(model.chat([{"role": "user", "content": "Why is the sky blue?"}]).text)
+"""
+
+import queue
+from collections.abc import Iterable, Iterator
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.completion import collect
+from edgellm.errors import BackendError, ContextOverflow
+from edgellm.generation import TakeRows
+from edgellm.loaded_model import LoadedModel
+from edgellm.manager import Manager
+from edgellm.types import (
+    Completion,
+    LoadOptions,
+    Message,
+    Messages,
+    ModelInfo,
+    Request,
+    SamplingParams,
+    TokenEvent,
+)
+
+Ids = Iterable[int]
+
+
+def load(
+    name_or_path: str,
+    *,
+    backend: str = "auto",
+    device: str | None = None,
+    gpu_layers: int | Literal["auto"] = "auto",
+    threads: int | None = None,
+    context_length: int | None = None,
+    kv_cache_type: str | None = None,
+    draft: str | None = None,
+    adapters: Iterable[str] = (),
+    max_num_seqs: int = 8,
+    memory_limit: int | None = None,
+) -> "Model":
+    """Loads a model file, or a model of the catalogue, which is pulled first if it must be.
+
+    The options are those of LoadOptions. GGUFError, CatalogError, RequestError or BackendError
+    says what is wrong with the file, the name, an option or the machine.
+    """
+    options = LoadOptions(
+        backend=backend,
+        device=device,
+        gpu_layers=gpu_layers,
+        threads=threads,
+        context_length=context_length,
+        kv_cache_type=kv_cache_type,
+        draft=draft,
+        adapters=tuple(adapters),
+        max_num_seqs=max_num_seqs,
+        memory_limit=memory_limit,
+    )
+    manager = Manager()
+    try:
+        info = manager.load(name_or_path, options)
+    except BaseException:
+        manager.close()
+        raise
+    return Model(manager, info)
+
+
+class Model:
+    """One loaded model; a context manager. Several threads may use it at the same time."""
+
+    def __init__(self, manager: Manager, info: ModelInfo) -> None:
+        self._manager = manager
+        self.info = info
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _loaded(self) -> LoadedModel:
+        return self._manager.model(self.info.name)
+
+    @property
+    def bos_id(self) -> int | None:
+        """The token that begins every text; None when the model wants none."""
+        tokenizer = self._loaded.tokenizer
+        return tokenizer.bos_id if tokenizer.add_bos else None
+
+    def close(self) -> None:
+        """Aborts what runs and gives everything back. May be called again."""
+        self._manager.close()
+
+    def tokenize(
+        self, text: str, add_special: bool = True, parse_special: bool = True
+    ) -> list[int]:
+        """Token ids. add_special: BOS and EOS where the model wants them; parse_special: text such
+        as <|im_end|> becomes that token."""
+        return self._loaded.encode(text, add_special, parse_special)
+
+    def detokenize(self, ids: Ids) -> str:
+        """The text of token ids, special tokens included."""
+        return self._loaded.tokenizer.decode(list(ids))
+
+    def apply_chat_template(
+        self,
+        messages: Messages,
+        tools: list[Message] | None = None,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        """The messages as the text that the model was trained on."""
+        return self._loaded.chat_template.render(
+            messages, tools=tools, add_generation_prompt=add_generation_prompt
+        )
+
+    def logits(self, ids: Ids, last_only: bool = False) -> npt.NDArray[np.float32]:
+        """Logits after each token, (len(ids), vocab_size), or with last_only (1, vocab_size).
+
+        The same bits as in a generation that comes to these tokens. RequestError for an empty
+        list or an unknown id, ContextOverflow for more tokens than the context holds.
+        """
+        token_ids = list(ids)
+        start = max(0, len(token_ids) - 1) if last_only else 0
+        if len(token_ids) > self.info.context_length:
+            raise ContextOverflow(len(token_ids), self.info.context_length)
+        out = np.empty((len(token_ids) - start, self.info.vocab_size), np.float32)
+
+        def keep(position: int, rows: npt.NDArray[np.float32]) -> None:
+            out[position - start : position - start + len(rows)] = rows
+
+        self.score(token_ids, keep, start)
+        return out
+
+    def score(self, ids: list[int], take_rows: TakeRows, start: int = 0) -> None:
+        """Like logits from position `start` on, but piece by piece: nothing is held.
+
+        take_rows: called with (position of the first row, rows) in the engine's thread, which
+        waits for it; the rows are valid during the call only.
+        """
+        self._manager.score(ids, take_rows, start, self.info.name)
+
+    def complete(self, prompt: str | Ids, params: SamplingParams | None = None) -> Completion:
+        """The continuation of a text, or of token ids taken as they are."""
+        return collect(self.stream(prompt, params))
+
+    def chat(
+        self,
+        messages: Messages,
+        params: SamplingParams | None = None,
+        tools: list[Message] | None = None,
+    ) -> Completion:
+        """The model's answer to the messages."""
+        return self.complete(self._loaded.chat_ids(messages, tools), params)
+
+    def stream(
+        self, prompt: str | Ids, params: SamplingParams | None = None
+    ) -> Iterator[TokenEvent]:
+        """The events of all params.n answers as they come; leaving the loop aborts the rest."""
+        params = params or SamplingParams()
+        given = prompt if isinstance(prompt, str) else tuple(prompt)
+        request = Request(given, params, model=self.info.name)
+        outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()
+        request_id = self._manager.submit(request, outbox.put)
+        unfinished = params.n
+        try:
+            while unfinished:
+                event = outbox.get()
+                if isinstance(event, Exception):
+                    raise event
+                unfinished -= event.finish_reason is not None
+                yield event
+        finally:
+            if unfinished:
+                self._manager.abort(request_id)
+
+    def embed(self, texts: list[str], pooling: str | None = None) -> npt.NDArray[np.float32]:
+        """Embeddings, (len(texts), dim). BackendError: there are no embedding models yet."""
+        raise BackendError(f"{self.info.name}: embeddings are not supported yet")

@@ -1,0 +1,147 @@
+"""A model made ready to run: file, tokenizer, program, key-value cache, backend, engine.
+
+Knows nothing of other models, requests or callers. This is the only place where the rooms below
+are put together.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgellm.backends import ROWS, Backends, backend_name
+from edgellm.block_pool import BlockPool
+from edgellm.chat_template import ChatTemplate, load_chat_template
+from edgellm.engine import Engine
+from edgellm.errors import BackendError, RequestError
+from edgellm.gguf_loader import GGUFFile, open_gguf
+from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kv_plan import parse_kv_types, plan_blocks
+from edgellm.memory import available_memory
+from edgellm.model_runner import ModelRunner
+from edgellm.models import read_config, record
+from edgellm.scheduler import Limits, Scheduler
+from edgellm.tokenizer import Tokenizer, load_tokenizer
+from edgellm.types import LoadOptions, Message, Messages, ModelInfo
+
+DEFAULT_CONTEXT = 8192  # tokens, for models trained on more
+_TOKEN_BUDGET = 512  # rows of one step beside one per sequence
+_LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are wanted
+
+
+class LoadedModel:
+    """One open model. `engine` is to be stepped by the engine's thread alone."""
+
+    def __init__(
+        self,
+        file: GGUFFile,
+        tokenizer: Tokenizer,
+        engine: Engine,
+        info: ModelInfo,
+    ) -> None:
+        self.file = file
+        self.tokenizer = tokenizer
+        self.engine = engine
+        self.info = info
+        self._template: ChatTemplate | None = None
+
+    @property
+    def chat_template(self) -> ChatTemplate:
+        """Read when it is first needed."""
+        if self._template is None:
+            self._template = load_chat_template(
+                self.file, self.tokenizer.bos_text, self.tokenizer.eos_text
+            )
+        return self._template
+
+    def encode(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
+        """Token ids of a text. RequestError for one that no file could hold."""
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RequestError(
+                f"character {error.start} of the text is half of a surrogate pair", "prompt"
+            ) from None
+        return self.tokenizer.encode(text, add_special=add_special, parse_special=parse_special)
+
+    def chat_ids(self, messages: Messages, tools: list[Message] | None = None) -> list[int]:
+        """Messages as token ids that end where an answer begins, with exactly one BOS."""
+        text = self.chat_template.render(messages, tools=tools)
+        ids = self.encode(text, add_special=False, parse_special=True)
+        bos = self.tokenizer.bos_id
+        if self.tokenizer.add_bos and bos is not None and ids[:1] != [bos]:
+            ids.insert(0, bos)
+        return ids
+
+
+def load_model(
+    path: Path,
+    name: str,
+    options: LoadOptions,
+    sampling: Mapping[str, float],
+    backends: Backends,
+) -> LoadedModel:
+    """Opens the file and binds it to one of the backends.
+
+    GGUFError for the file, RequestError for an option, BackendError for what cannot run here.
+    """
+    _check(options)
+    backend = backend_name(options.backend)
+    types = parse_kv_types(options.kv_cache_type or ROWS[backend].kv_cache_type)
+    file = open_gguf(path)
+    try:
+        config = read_config(file)
+        tokenizer = load_tokenizer(file)
+        context = options.context_length or min(config.context_length, DEFAULT_CONTEXT)
+        program = record(file, config, context)
+        limits = Limits(
+            context_length=context,
+            max_num_seqs=options.max_num_seqs,
+            block_size=BLOCK_SIZE,
+            token_budget=_TOKEN_BUDGET + options.max_num_seqs,
+            max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
+            windows=tuple(group.window for group in program.kv_groups),
+        )
+        memory = _memory_for_cache(file, options.memory_limit)
+        num_blocks = plan_blocks(program, limits, types, memory)
+        kv = types.allocate(program, num_blocks)
+        executable = backends.get(backend, options.threads).load(program, kv)
+    except BaseException:
+        file.close()
+        raise
+    pools = tuple(BlockPool(blocks) for blocks in num_blocks)
+    engine = Engine(ModelRunner(executable, program), Scheduler(pools, limits))
+    info = ModelInfo(
+        name=name,
+        path=str(path),
+        architecture=config.architecture,
+        backend=backend,
+        context_length=context,
+        vocab_size=program.vocab_size,
+        kv_cache_bytes=sum(array.nbytes for array in (*kv.keys, *kv.values)),
+        sampling=sampling,
+    )
+    return LoadedModel(file, tokenizer, engine, info)
+
+
+def _memory_for_cache(file: GGUFFile, memory_limit: int | None) -> int:
+    """Bytes for keys and values: what the weights leave of the limit and of the machine."""
+    weights = sum(tensor.nbytes for tensor in file.tensors.values())
+    available = available_memory()
+    return (available if memory_limit is None else min(available, memory_limit)) - weights
+
+
+def _check(options: LoadOptions) -> None:
+    """RequestError or BackendError for an option that cannot be used."""
+    if options.device is not None or options.gpu_layers not in ("auto", 0):
+        raise BackendError("no backend for a GPU is there yet: leave device and gpu_layers out")
+    if options.draft is not None:
+        raise BackendError("draft models are not supported yet: leave draft out")
+    if options.adapters:
+        raise BackendError("adapters are not supported yet: leave adapters out")
+    for field, least in (("threads", 1), ("context_length", 1), ("memory_limit", 1)):
+        value = getattr(options, field)
+        if value is not None and (not isinstance(value, int) or value < least):
+            raise RequestError(f"{field} is {value!r}: at least {least} is expected", field)
+    if not 1 <= options.max_num_seqs <= 256:
+        raise RequestError(
+            f"max_num_seqs is {options.max_num_seqs}: 1 to 256 is expected", "max_num_seqs"
+        )

@@ -1,0 +1,196 @@
+"""The models of this process and the one thread that runs them. Any thread may call in.
+
+Turns a request into sequences and their consumers. Knows nothing of front ends, nor of what
+happens inside a step.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgellm.backends import Backends
+from edgellm.detokenize import Detokenizer
+from edgellm.engine import EngineThread
+from edgellm.errors import ContextOverflow, RequestError
+from edgellm.generation import Emit, Generation, Scoring, TakeRows
+from edgellm.loaded_model import LoadedModel, load_model
+from edgellm.sampling import check_params
+from edgellm.sequence import Sequence
+from edgellm.types import LoadOptions, ModelInfo, Request, SamplingParams, Stats
+
+if TYPE_CHECKING:
+    from edgellm.pull import Report
+
+_log = logging.getLogger("edgellm")
+
+
+class Manager:
+    """Loads, finds and unloads models by name, and submits work to them.
+
+    report: is told how a model that must be fetched first comes in.
+    """
+
+    def __init__(self, report: "Report | None" = None) -> None:
+        self._report = report
+        self._backends = Backends(note=report.note if report else _log.info)
+        self._thread = EngineThread()
+        self._models: dict[str, LoadedModel] = {}
+        self._loading: set[str] = set()
+        self._lock = threading.Lock()
+        self._request_ids = count(1)
+
+    def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
+        """Loads a model file, or a catalogue model that is pulled first when it is not here yet."""
+        path, name, sampling = find_model(name_or_path, self._report)
+        with self._lock:
+            if name in self._models or name in self._loading:
+                raise RequestError(f"a model named {name!r} is loaded already", "model")
+            self._loading.add(name)
+        try:
+            model = load_model(path, name, options or LoadOptions(), sampling, self._backends)
+        finally:
+            self._loading.discard(name)
+        self.add(model)
+        return model.info
+
+    def add(self, model: LoadedModel) -> None:
+        """Takes in a model that is made already; it is closed with the others."""
+        self._models[model.info.name] = model
+        self._thread.attach(model.engine)
+
+    def unload(self, name: str) -> None:
+        """Aborts a model's requests and closes it."""
+        model = self.model(name)
+        del self._models[name]
+        self._thread.detach(model.engine)
+        model.file.close()
+
+    def close(self) -> None:
+        """Unloads everything and ends the thread. May be called again."""
+        self._thread.close()
+        while self._models:
+            self._models.popitem()[1].file.close()
+        self._backends.close()
+
+    def model(self, name: str | None = None) -> LoadedModel:
+        """The model of this name, or the only one. RequestError when that is not clear."""
+        models = dict(self._models)
+        if name is None and len(models) == 1:
+            return next(iter(models.values()))
+        if name is None or name not in models:
+            loaded = ", ".join(models) or "none"
+            what = "no model is named" if name is None else f"no model {name!r} is loaded"
+            raise RequestError(f"{what}; loaded: {loaded}", "model")
+        return models[name]
+
+    def models(self) -> tuple[ModelInfo, ...]:
+        return tuple(model.info for model in dict(self._models).values())
+
+    def stats(self) -> Mapping[str, Stats]:
+        """Per model name."""
+        return {name: model.engine.stats() for name, model in dict(self._models).items()}
+
+    def submit(self, request: Request, emit: Emit) -> str:
+        """Starts a generation and returns its id. RequestError for a request that cannot run.
+
+        emit: called in the engine's thread with every TokenEvent, params.n of which have a
+        finish_reason; or with the exception that ended an answer. It must be quick.
+        """
+        check_params(request.params)
+        model = self.model(request.model)
+        prompt = _prompt_ids(model, request)
+        params, context = request.params, model.info.context_length
+        if len(prompt) >= context:  # also said by the scheduler, but here before any thread
+            raise ContextOverflow(len(prompt), context)
+        room = context - len(prompt)
+        max_tokens = room if params.max_tokens is None else min(room, params.max_tokens)
+        seed = int.from_bytes(os.urandom(8)) if params.seed is None else params.seed
+        request_id = request.request_id or f"request-{next(self._request_ids)}"
+        for index in range(params.n):
+            generation = Generation(
+                request_id=request_id,
+                sequence=Sequence(0, list(prompt), len(prompt), params, index),
+                tokenizer=model.tokenizer,
+                detokenizer=Detokenizer(model.tokenizer, params.stop),
+                emit=emit,
+                seed=seed,
+                max_tokens=max_tokens,
+            )
+            self._thread.post(partial(model.engine.add, generation))
+        return request_id
+
+    def abort(self, request_id: str) -> None:
+        """Ends a request, whatever model it runs on. An unknown id is no error."""
+        for model in dict(self._models).values():
+            self._thread.post(partial(model.engine.abort, request_id))
+
+    def score(
+        self, ids: list[int], take_rows: TakeRows, start: int = 0, name: str | None = None
+    ) -> None:
+        """Computes the logits of every position from `start` on; returns when all are taken.
+
+        take_rows: called in the engine's thread with (position of the first row, rows); the rows
+        are valid during the call only.
+        """
+        model = self.model(name)
+        _check_ids(ids, model.info.vocab_size)
+        if not 0 <= start < max(1, len(ids)):
+            raise RequestError(f"logits from position {start} of {len(ids)} tokens", "start")
+        over = threading.Event()
+        failure: list[Exception] = []
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                failure.append(error)
+            over.set()
+
+        request_id = f"request-{next(self._request_ids)}"
+        sequence = Sequence(0, list(ids), len(ids), SamplingParams(), score_from=start)
+        consumer = Scoring(request_id, sequence, take_rows, done)
+        self._thread.post(partial(model.engine.add, consumer))
+        try:
+            over.wait()
+        except BaseException:  # Ctrl-C: nobody waits for the rest
+            self.abort(request_id)
+            raise
+        if failure:
+            raise failure[0]
+
+
+def find_model(
+    name_or_path: str, report: "Report | None" = None
+) -> tuple[Path, str, Mapping[str, float]]:
+    """The file, a name for it, and the sampling its makers advise.
+
+    A file that exists goes before a catalogue name; a catalogue model that is not here is pulled.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.is_file():
+        return path, path.stem, {}
+    from edgellm.catalog import load_catalog
+    from edgellm.pull import resolve  # with the clients of hubs: not for a plain file
+
+    path = resolve(name_or_path, report)
+    entry = load_catalog().get(name_or_path.lower())
+    return (path, entry.name, entry.sampling) if entry else (path, path.stem, {})
+
+
+def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:
+    if isinstance(request.prompt, str):
+        return model.encode(request.prompt, request.add_special, request.parse_special)
+    ids = list(request.prompt)
+    _check_ids(ids, model.info.vocab_size)
+    return ids
+
+
+def _check_ids(ids: list[int], vocab_size: int) -> None:
+    for place in (min(ids, default=0), max(ids, default=0)):
+        if not 0 <= place < vocab_size:
+            raise RequestError(
+                f"token id {place} is outside the vocabulary of {vocab_size}", "prompt"
+            )

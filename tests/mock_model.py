@@ -1,0 +1,92 @@
+"""A model and a tokenizer without weights: what the engine says can be written in a test."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.block_pool import BlockPool
+from edgellm.engine import Engine
+from edgellm.scheduler import Limits, Scheduler
+from edgellm.sequence import Chunk
+
+EOG, BOS = 256, 257
+VOCAB_SIZE = 258
+
+
+class ByteTokenizer:
+    """One token per byte."""
+
+    eog_ids = frozenset({EOG})
+    bos_id, eos_id = BOS, EOG
+    add_bos = True
+    bos_text, eos_text = "<bos>", "<eos>"
+
+    def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        return [BOS] * add_special + list(text.encode())
+
+    def decode(self, ids: list[int], skip_special: bool = False) -> str:
+        return b"".join(self.token_bytes(i) for i in ids).decode(errors="replace")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return bytes([token_id]) if token_id < 256 else b"<special>"
+
+    def is_control(self, token_id: int) -> bool:
+        return token_id >= 256
+
+
+def says(text: str) -> Callable[[list[int], int], npt.NDArray[np.float32]]:
+    """Logits that make greedy answers `text` and then the end, whatever the prompt."""
+    answer = [*text.encode(), EOG]
+
+    def logits(tokens: list[int], num_prompt_tokens: int) -> npt.NDArray[np.float32]:
+        row = np.zeros(VOCAB_SIZE, np.float32)
+        row[answer[min(max(0, len(tokens) - num_prompt_tokens), len(answer) - 1)]] = 9.0
+        return row
+
+    return logits
+
+
+def noise(tokens: list[int], num_prompt_tokens: int) -> npt.NDArray[np.float32]:
+    """Logits that depend on the last two tokens and the position; the end never wins."""
+    row = np.random.default_rng([len(tokens), *tokens[-2:]]).normal(size=VOCAB_SIZE) * 3
+    row[[EOG, BOS]] = -99.0
+    return row.astype(np.float32)
+
+
+class MockModel:
+    """A runner whose logits come from a function of the tokens so far."""
+
+    def __init__(self, logits: Callable[[list[int], int], npt.NDArray[np.float32]]) -> None:
+        self.logits = logits
+        self.batches: list[list[tuple[int, int]]] = []  # (seq_id, count) of every step
+        self.is_closed = False
+
+    def pack(self, chunks: list[Chunk]) -> list[Chunk]:
+        return chunks
+
+    def run(self, batch: list[Chunk]) -> npt.NDArray[np.float32]:
+        self.batches.append([(chunk.sequence.seq_id, chunk.count) for chunk in batch])
+        rows = []
+        for chunk in batch:
+            sequence = chunk.sequence
+            end = sequence.num_computed_tokens + chunk.count
+            first = {"none": end, "last": end - 1, "all": end - chunk.count}[chunk.logits]
+            for position in range(first, end):
+                tokens = sequence.token_ids[: position + 1]
+                rows.append(self.logits(tokens, sequence.num_prompt_tokens))
+        return np.array(rows, np.float32).reshape(-1, VOCAB_SIZE)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def make_engine(
+    model: MockModel,
+    context_length: int = 64,
+    num_blocks: int = 64,
+    max_num_seqs: int = 4,
+    token_budget: int = 8,
+) -> Engine:
+    limits = Limits(context_length, max_num_seqs, 4, token_budget, 3, (None,))
+    return Engine(model, Scheduler((BlockPool(num_blocks),), limits))  # type: ignore[arg-type]
