@@ -17,13 +17,15 @@ from pathlib import Path
 import psutil
 
 from edgellm import config
+from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.limits import affinity_cpus, quota_cpus, usable_threads
+from edgellm.memory import available_memory
 from edgellm.version import __version__
 
-# What kernels may ask for, as /proc/cpuinfo spells it on x86-64 and on AArch64.
+# What kernels may ask for, in LLVM's words, on x86-64 and on AArch64.
 _FEATURES = (
-    "sse4_1 sse4_2 ssse3 avx avx2 fma f16c bmi2 avx_vnni avx512f avx512bw avx512vl avx512dq "
-    "avx512_vnni avx512_bf16 avx512_vbmi avx512_fp16 amx_tile amx_int8 amx_bf16 "
-    "asimd asimdhp asimddp i8mm bf16 sve sve2 sme"
+    "avx avx2 fma f16c bmi2 avxvnni avx512f avx512bw avx512vl avx512vnni avx512bf16 avx512vbmi "
+    "avx512fp16 amx-int8 amx-bf16 neon fullfp16 dotprod i8mm bf16 sve sve2 sme"
 ).split()
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyopencl", "gguf", "huggingface_hub", "textual")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -41,10 +43,12 @@ print(json.dumps([
 
 @dataclass(frozen=True)
 class Cpu:
-    """logical: processors of the machine; allowed: those this process may run on; quota: cores'
-    worth of time the control group grants, None without a limit; usable: threads worth starting."""
+    """llvm: LLVM's name for the model, which kernels are compiled for. logical: processors of the
+    machine; allowed: those this process may run on; quota: processors' worth of time the control
+    group grants, None without a limit; usable: threads that edgellm starts."""
 
     model: str
+    llvm: str
     machine: str
     features: tuple[str, ...]
     logical: int
@@ -105,20 +109,6 @@ def examine() -> Machine:
     )
 
 
-def cpu_quota(root: Path = _CGROUP) -> float | None:
-    """Cores' worth of processor time granted by the control group (version 2, else 1)."""
-    quotas = []
-    for group in _groups(root):
-        match _read(group / "cpu.max").split():
-            case [quota, period] if quota.isdecimal() and period.isdecimal():
-                quotas.append(int(quota) / int(period))
-    v1 = root / "cpu"
-    quota, period = _read(v1 / "cpu.cfs_quota_us"), _read(v1 / "cpu.cfs_period_us")
-    if quota.isdecimal() and period.isdecimal():
-        quotas.append(int(quota) / int(period))
-    return min(quotas, default=None)
-
-
 def memory_limit(root: Path = _CGROUP) -> int | None:
     """Bytes that the control group allows (version 2, else 1); None without a limit."""
     texts = [_read(group / "memory.max") for group in _groups(root)]
@@ -139,29 +129,29 @@ def _groups(root: Path) -> list[Path]:
 
 
 def _cpu() -> Cpu:
-    logical = psutil.cpu_count() or 1
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else logical
-    quota = cpu_quota()
-    lines = (line.partition(":") for line in _read(Path("/proc/cpuinfo")).splitlines())
-    fields = {key.strip(): value.strip() for key, _, value in lines}
-    flags = set(f"{fields.get('flags', '')} {fields.get('Features', '')}".split())
+    isa = host_isa()
+    has = set(isa.features.split(","))
     return Cpu(
-        model=fields.get("model name") or platform.processor() or "unknown",
+        model=_cpu_name() or platform.processor() or "unknown",
+        llvm=isa.cpu,
         machine=platform.machine(),
-        features=tuple(name for name in _FEATURES if name in flags),
-        logical=logical,
-        allowed=allowed,
-        quota=quota,
-        usable=max(1, min(allowed, int(quota)) if quota else allowed),
+        features=tuple(name for name in _FEATURES if f"+{name}" in has),
+        logical=os.cpu_count() or 1,
+        allowed=affinity_cpus(),
+        quota=quota_cpus(),
+        usable=usable_threads(),
     )
 
 
+def _cpu_name() -> str | None:
+    lines = _read(Path("/proc/cpuinfo")).splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, None)
+
+
 def _memory() -> MemoryState:
-    memory, limit = psutil.virtual_memory(), memory_limit()
     return MemoryState(
-        total=memory.total,
-        available=min(memory.available, limit) if limit else memory.available,
-        limit=limit,
+        total=psutil.virtual_memory().total, available=available_memory(), limit=memory_limit()
     )
 
 

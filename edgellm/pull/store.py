@@ -112,7 +112,7 @@ def refuse_foreign(name: str) -> None:
 
 def drop_empty(name: str) -> None:
     """Deletes the folders of downloads that brought nothing."""
-    for folder in [*partial_dir(name).iterdir(), partial_dir(name)]:
+    for folder in [*partial_dir(name).glob("*"), partial_dir(name)]:
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
