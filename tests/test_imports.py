@@ -1,0 +1,168 @@
+"""Who may import whom: the layers of docs/structure.md, kept.
+
+A room is a file or folder of `edgellm/` (`kernels/` has one room per file or folder in it). A room
+imports rooms of lower layers, and itself; never one above it, never one beside it.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import edgellm
+
+ROOT = Path(__file__).parent.parent
+
+# Top to bottom.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("", "__main__"),
+    ("cli", "tui", "server", "lsp"),
+    ("eval", "quantize"),
+    ("llm", "client"),
+    ("manager",),
+    ("loaded_model",),
+    ("engine", "backends", "kv_plan", "summary", "chat_template", "pull", "sessions"),
+    ("model_runner", "generation", "scheduler", "catalog", "machine"),
+    ("models", "kv_cache", "block_pool", "sampling", "detokenize", "sources", "completion"),
+    ("tokenizer", "sequence", "memory"),
+    ("kernels.cpu", "kernels.opencl", "kernels.reference"),
+    ("kernels.ops", "kernels.batch", "kernels.kv"),
+    ("kernels.formats",),
+    ("kernels", "gguf_loader", "types", "config"),
+    ("errors", "version"),
+)
+RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
+
+# Rooms that see less than their layer would let them.
+ONLY = {
+    "tui": {"client", "types"},
+    "gguf_loader": {"errors"},
+    "kernels.formats": {"errors"},
+    "kernels.ops": {"kernels.formats", "errors"},
+    "kernels.batch": {"errors"},
+    "kernels.kv": {"errors"},
+    "kernels.reference": {
+        "kernels.formats",
+        "kernels.ops",
+        "kernels.batch",
+        "kernels.kv",
+        "errors",
+    },
+    "kernels.cpu": {"kernels.formats", "kernels.ops", "kernels.batch", "kernels.kv", "errors"},
+    "kernels.opencl": {"kernels.formats", "kernels.ops", "kernels.batch", "kernels.kv", "errors"},
+}
+
+# Libraries that only these rooms may import.
+OWNERS = {
+    "numba": {"kernels.cpu"},
+    "llvmlite": {"kernels.cpu"},
+    "pyopencl": {"kernels.opencl"},
+    "gguf": {"kernels.formats"},
+    "textual": {"tui"},
+    "jinja2": {"chat_template"},
+    "regex": {"tokenizer"},
+    "huggingface_hub": {"pull"},
+}
+WITHOUT_NUMPY = {"scheduler", "block_pool", "sequence", "types", "errors", "config"}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the checkout by the name it is imported under."""
+    found = {}
+    for folder in ("edgellm", "kernels", "gguf_loader", "tui"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            parts = parts if parts[0] == "edgellm" else ("edgellm", *parts)
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def room(module: str) -> str:
+    parts = module.split(".")[1:]
+    return ".".join(parts[: 2 if parts[:1] == ["kernels"] else 1])
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules a file imports, wherever in it and whether for types alone."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{path}: relative import"
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in MODULES else node.module
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_down(module: str) -> None:
+    own = room(module)
+    assert own in RANK, f"{module} has no layer: give its room one in LAYERS and docs/structure.md"
+    for target in imports(MODULES[module]):
+        name = target.partition(".")[0]
+        assert name not in {"kernels", "gguf_loader", "tui"}, f"{module}: import edgellm.{target}"
+        assert own in OWNERS.get(name, {own}), f"{module} imports {name}: not its library"
+        assert name != "numpy" or own not in WITHOUT_NUMPY, f"{module} imports numpy"
+        if name != "edgellm" or room(target) == own:
+            continue
+        assert RANK[room(target)] < RANK[own], f"{module} imports {target}, which is not below it"
+        assert room(target) in ONLY.get(own, {room(target)}), f"{module} may not see {target}"
+
+
+def test_the_tables_name_rooms() -> None:
+    assert {*ONLY, *WITHOUT_NUMPY}.union(*ONLY.values(), *OWNERS.values()) <= RANK.keys()
+
+
+def loaded_after(code: str) -> set[str]:
+    """The modules a fresh interpreter has loaded after running `code`."""
+    script = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+HEAVY = {"numpy", "numba", "llvmlite", "pyopencl", "textual", "jinja2", "gguf", "rich", "asyncio"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import edgellm; edgellm.__version__; dir(edgellm)",
+        "from edgellm.cli import main; main(['--help'])",
+        "import edgellm.scheduler, edgellm.block_pool",
+    ],
+)
+def test_light_imports(code: str) -> None:
+    assert not loaded_after(code) & HEAVY
+
+
+def test_a_model_opens_without_compilers_and_front_ends() -> None:
+    loaded = loaded_after("import edgellm; edgellm.load, edgellm.Model")
+    assert not loaded & {"numba", "pyopencl", "textual", "jinja2"}
+
+
+def test_no_module_is_imported_under_two_names() -> None:
+    loaded = loaded_after("import edgellm.kernels.ops, edgellm.gguf_loader, edgellm.llm")
+    assert not loaded & {"kernels", "gguf_loader", "tui"}
+
+
+def test_every_public_name_resolves() -> None:
+    for name in edgellm.__all__:
+        assert getattr(edgellm, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        edgellm.nothing  # noqa: B018
+
+
+def test_the_page_shows_the_layers() -> None:
+    page = (ROOT / "docs" / "structure.md").read_text("utf-8")
+    shown = page.partition("```\n")[2].partition("```")[0].splitlines()
+    layers = [" ".join(sorted(line.split())) for line in shown]
+    assert layers == [
+        " ".join(sorted(set(layer) - {"kernels"})) for layer in LAYERS if "" not in layer
+    ]

@@ -1,0 +1,43 @@
+"""The README's example runs, and its other promises are true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from edgellm.cli import COMMANDS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.weights
+def test_the_example_runs(smollm2: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert example.count('"smollm2"') == 1
+    code = example.replace('"smollm2"', repr(str(smollm2)))
+    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    assert capsys.readouterr().out.endswith("\n Paris\n")
+
+
+def test_every_command_is_listed() -> None:
+    listed = re.findall(r"^\| `edgellm (\w+)", README, re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_what_it_points_to_is_there() -> None:
+    for target in re.findall(r"\]\(([^):]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_tree_is_the_checkouts() -> None:
+    (tree,) = re.findall(r"```\n(gguf_loader/.*?)```", README, re.DOTALL)
+    folder = ROOT
+    for line in tree.splitlines():
+        nested = line.startswith("  ")
+        names = re.findall(r"(?:^|(?<=  ))[\w.]+(?:/|\.py|\.toml)(?= |$)", line)
+        assert names, line
+        for name in names:
+            assert (folder / name if nested else ROOT / name).exists(), name
+        if not nested:
+            folder = ROOT / names[0]
