@@ -106,7 +106,8 @@ def _embed(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
 
 def _rms_norm(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     (x,) = inputs
-    parts = x.reshape(len(x), int(call.attributes["heads"]), -1)
+    heads = int(call.attributes["heads"])
+    parts = x.reshape(len(x), heads, x.shape[1] // heads)  # there may be no row at all
     mean = np.mean(np.square(parts, dtype=np.float64), axis=-1, keepdims=True)
     normed: Array = (parts / np.sqrt(mean + float(call.attributes["eps"]))).astype(np.float32)
     if call.weights:
