@@ -4,7 +4,8 @@ Source: GPT-2's encoder, and llama.cpp b11434 for what GGUF adds (`tokenizer.ggm
 gemma4). A character that is no token and has no byte token is left out of the ids, as there.
 """
 
-from itertools import repeat
+from collections.abc import Callable, Iterable
+from itertools import chain, repeat
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
@@ -12,6 +13,7 @@ from edgellm.tokenizer.byte_level import decode_bytes, encode_bytes
 from edgellm.tokenizer.cut import Cutter
 from edgellm.tokenizer.merge import merge
 from edgellm.tokenizer.model import TextModel
+from edgellm.tokenizer.pretokenize import Rule
 from edgellm.tokenizer.rules import DEFAULT, rule_for
 from edgellm.tokenizer.special import Defaults
 from edgellm.tokenizer.vocab import SPACE, Vocab, byte_token, read_strings, read_vocab
@@ -66,12 +68,7 @@ def _build(
                 found += (i for i in bytes_of if i is not None)
         return found
 
-    cutter = None if rule.byte_level else Cutter(vocab.tokens)
-
-    def split(text: str) -> list[str]:
-        return [piece for word in rule.split(text) for piece in cutter.cut(word)]
-
-    words = WordEncoder(rule.split if cutter is None else split, encode_word)
+    words = WordEncoder(rule.split if rule.byte_level else _cut_lines(rule, vocab), encode_word)
 
     def encode(text: str, after_special: bool) -> list[int]:
         return words.encode(text.replace(" ", SPACE) if rule.escape_spaces else text)
@@ -91,6 +88,12 @@ def _build(
         add_sep=rule.add_sep,
         notes=notes,
     )
+
+
+def _cut_lines(rule: Rule, vocab: Vocab) -> Callable[[str], Iterable[str]]:
+    """Plain text has no words: the rule's long pieces are cut where no merge can cross."""
+    cut = Cutter(vocab.tokens).cut
+    return lambda text: chain.from_iterable(map(cut, rule.split(text)))
 
 
 def _read_ranks(file: GGUFFile, vocab: Vocab, pre: str) -> dict[str, int]:

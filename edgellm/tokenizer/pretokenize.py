@@ -8,7 +8,7 @@ of a piece as the end of the text.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 
 import regex
 
@@ -53,26 +53,31 @@ def _splitter(stage: Stage) -> Callable[[str], Iterable[str]]:
     return lambda text: filter(None, split(text))
 
 
-def digits_from_right(digits: str) -> Callable[[str], Iterable[str]]:
-    """A stage: runs of the class `digits` in threes counted from the run's end: 1|234|567.
+def after_threes(digits: str) -> Callable[[str], Iterable[str]]:
+    """A stage: cuts behind each three digits, counted from the end of their run: ab1|234|567|cd.
 
-    As a pattern this takes a lookahead over the rest of the run at each step, which is quadratic.
+    As a pattern this and the next one would look ahead over the rest of the run at each step,
+    which is quadratic. digits: a character class.
     """
-    split = regex.compile(f"({digits}+)").split
+    runs = regex.compile(f"{digits}+").finditer
+    return lambda text: _cut(
+        text,
+        (at for run in runs(text) for at in range(run.end(), run.start(), -3)),
+    )
 
-    def stage(text: str) -> Iterable[str]:
-        for i, piece in enumerate(split(text)):
-            if i % 2 == 0:
-                if piece:
-                    yield piece
-                continue
-            head = len(piece) % 3
-            if head:
-                yield piece[:head]
-            for start in range(head, len(piece), 3):
-                yield piece[start : start + 3]
 
-    return stage
+def before_threes(digits: str) -> Callable[[str], Iterable[str]]:
+    """A stage: cuts before each three digits, counted from the end of their run: ab1|234|567cd."""
+    runs = regex.compile(f"{digits}+").finditer
+    return lambda text: _cut(
+        text,
+        (at for run in runs(text) for at in range(run.end() - 3, run.start() - 1, -3)),
+    )
+
+
+def _cut(text: str, places: Iterable[int]) -> Iterable[str]:
+    bounds = [0, *sorted(places), len(text)]
+    return filter(None, (text[start:end] for start, end in pairwise(bounds)))
 
 
 def at_spaces(space: str) -> Callable[[str], Iterable[str]]:

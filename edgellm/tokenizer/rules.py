@@ -8,7 +8,7 @@ deepseek-llm and deepseek-coder.
 """
 
 from edgellm.errors import GGUFError
-from edgellm.tokenizer.pretokenize import Rule, at_spaces, digits_from_right
+from edgellm.tokenizer.pretokenize import Rule, after_threes, at_spaces, before_threes
 from edgellm.tokenizer.vocab import SPACE
 
 DEFAULT = "default"
@@ -25,7 +25,7 @@ _SYMBOLS = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _LINE_ENDS = r"\s*[\r\n]+"
 _SPACES = r"\s+(?!\S)|\s+"
 _ASCII_PUNCTUATION = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"
-_KANJI = "[一-龥぀-ゟ゠-ヿ]+"
+_KANJI = "[\u4e00-\u9fa5\u3040-\u30ff]+"
 
 _GPT2 = _any("'(?:[stmd]|re|ve|ll)", r" ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+", _SPACES)
 _LLAMA3 = _any(_CONTRACTION, _WORD, r"\p{N}{1,3}", _SYMBOLS, _LINE_ENDS, _SPACES)
@@ -89,11 +89,21 @@ def _punctuated(tail: str) -> str:
 
 _DEEPSEEK3 = _punctuated(_any(r" ?[\p{P}\p{S}]+[\r\n]*", _LINE_ENDS))
 _DEEPSEEK_LETTERS = (
-    "[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼι"
-    "ῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲"
-    "𐳀-𐳲𑢠-𑣟𞤀-𞥃]"
+    "[A-Za-z\xb5\xc0-\xd6\xd8-\xf6\xf8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af"
+    "\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1"
+    "\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5"
+    "\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-\u1d9a"
+    "\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d"
+    "\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3"
+    "\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115"
+    "\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f\u2145-\u2149"
+    "\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d"
+    "\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06"
+    "\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3"
+    "\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df"
+    "\U0001e900-\U0001e943]"
 )
-_DEEPSEEK_WIDE = r"(?V1)[[一-龥ࠀ-一가-퟿]--\s]+"
+_DEEPSEEK_WIDE = r"(?V1)[[\u0800-\u9fa5\uac00-\ud7ff]--\s]+"
 _HAN = (
     "\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
     "\U0002b820-\U0002ceaf\U0002ceb0-\U0002ebef\uf900-\ufaff\U0002f800-\U0002fa1f"
@@ -106,11 +116,11 @@ _KIMI = "(?V1)" + _any(
     _LINE_ENDS,
     _SPACES,
 )
-_BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
+_BLOOM = r" ?[^(\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 _LINES = r"[^\n]+|\n+"
 _ASIAN = (
-    "[一-鿿㐀-䶿豈-\ufaff぀-ゟ゠-ヿ･-ﾟ⼀-\u2fdfเ-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-\ua9ff"
-    "가-\ud7afᄀ-ᇿ]+"
+    "[\u4e00-\u9fff\u3400-\u4dbf\u8c48-\ufaff\u3040-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0eff"
+    "\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+"
 )
 
 
@@ -191,25 +201,27 @@ _FAMILIES: tuple[tuple[str, Rule], ...] = (
     ("tekken", Rule((_TEKKEN,), ignore_merges=True, add_bos=True)),
     ("gpt-4o llama4 kanana2 talkie minimax-m2", Rule((_GPT4O,))),
     ("granite-embed-multi-97m", Rule((_GRANITE_MULTILINGUAL,), ignore_merges=True)),
-    ("tiny_aya cohere2moe", Rule((digits_from_right(r"\p{N}"), _uncased(r"\p{N}{1,3}")))),
+    ("tiny_aya cohere2moe", Rule((after_threes(r"\p{N}"), _uncased(r"\p{N}{1,3}")))),
     (
         "youtu",
         Rule(
             (
-                "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|" + _KANJI,
+                r"[\uac00-\ud7a3\u3131-\u318e]+"
+                r"|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f"
+                r"\ufe30-\ufe4f]+|[\u3105-\u312f]+|" + _KANJI,
                 _uncased(r"\p{N}"),
             ),
             ignore_merges=True,
         ),
     ),
-    ("superbpe", Rule((r"\p{N}+", digits_from_right("[0-9]")))),
+    ("superbpe", Rule((r"\p{N}+", before_threes("[0-9]")))),
     (
         "deepseek-llm",
         Rule(
             (
                 r"[\r\n]",
                 rf"\s?{_DEEPSEEK_LETTERS}+",
-                r"\s?[!-/:-~！-／：-～‘-‟、-。]+",
+                r"\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3001\u3002]+",
                 # The lookbehind only spares the steps of a run that cannot match.
                 r"(?<!\s)\s+\Z",
                 _DEEPSEEK_WIDE,
@@ -226,7 +238,7 @@ _FAMILIES: tuple[tuple[str, Rule], ...] = (
         "spark2_5",
         Rule((r"\p{N}{1,3}", _KANJI, _punctuated(r" ?[\p{P}\p{S}]+|[\r\n]"), r"\p{N}")),
     ),
-    ("afmoe", Rule((digits_from_right(r"\p{N}"), _ASIAN, _DEEPSEEK3))),
+    ("afmoe", Rule((after_threes(r"\p{N}"), _ASIAN, _DEEPSEEK3))),
     ("kimi-k2", Rule((_KIMI,))),
     (
         "chameleon",

@@ -79,7 +79,7 @@ _ALWAYS_TEXT = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 
 @dataclass(frozen=True)
 class FimTokens:
-    """Fill-in-the-middle tokens: what comes before, after and in between, and repository context."""
+    """Fill-in-the-middle: what comes before, after and in between, padding, repository context."""
 
     prefix: int | None = None
     suffix: int | None = None
