@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from edgellm.cli.output import printable
 from edgellm.errors import (
     BackendError,
     CatalogError,
@@ -24,10 +25,11 @@ from edgellm.errors import (
 )
 from edgellm.version import __version__
 
+# No module is called `list`: importing it here would hide the builtin of that name.
 COMMANDS = {
     "run": ("edgellm.cli.run", "write one answer to standard output"),
     "pull": ("edgellm.cli.pull", "fetch a model"),
-    "list": ("edgellm.cli.list", "the models of the catalogue and those stored here"),
+    "list": ("edgellm.cli.list_models", "the models of the catalogue and those stored here"),
     "show": ("edgellm.cli.show", "what a model file holds and the memory it needs"),
     "rm": ("edgellm.cli.rm", "delete a model that pull stored"),
     "tokenize": ("edgellm.cli.tokenize", "text to token ids"),
@@ -74,7 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        print(f"edgellm: {_describe(error)}", file=sys.stderr)
+        said = "\n".join(map(printable, _describe(error).splitlines()))
+        print(f"edgellm: {said}", file=sys.stderr)
         return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
 
 
