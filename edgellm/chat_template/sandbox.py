@@ -28,7 +28,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from edgellm.chat_template.failure import TemplateFailure
 from edgellm.chat_template.growth import FILTERS, METHODS, formatted, power, product, weigh
 
-MAX_SOURCE = 1_000_000  # characters of a template
 MAX_SIZE = 8_000_000  # characters of any text, and what `weigh` finds of any value
 MAX_STEPS = 2_000_000  # loop passes and calls of one render
 MAX_ERROR = 2_000  # characters of a message
@@ -268,8 +267,6 @@ class Renderer:
 
     def _compile(self, source: str) -> tuple[Sandbox, Template]:
         if source not in self._compiled:
-            if len(source) > MAX_SOURCE:
-                raise LimitExceeded(f"it has more than {MAX_SOURCE:,} characters")
             sandbox = Sandbox()
             self._compiled[source] = sandbox, sandbox.from_string(source)
         return self._compiled[source]

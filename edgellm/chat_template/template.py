@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edgellm.gguf_loader import GGUFFile
 
 FROM_FILE = "the model file"
+MAX_SOURCE = 1_000_000  # characters; the longest template known has 30,000
 
 
 class ChatTemplate:
@@ -65,6 +66,11 @@ class ChatTemplate:
         """
         tools = shape_tools(tools)
         source = self._choose(tools, variables.get("documents"))
+        if len(source) > MAX_SOURCE:
+            raise RequestError(
+                f"the chat template has {len(source):,} characters; {MAX_SOURCE:,} is the most",
+                field="messages",
+            )
         traits = read_traits(source)
         values = {"documents": None, **self._special, **variables}
         values["messages"] = shape_messages(messages, traits)

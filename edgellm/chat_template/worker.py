@@ -7,6 +7,7 @@ A template that runs beyond the limit is killed with it; the next render starts 
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -50,7 +51,9 @@ class Worker:
                 f"the chat template was stopped: it ran for more than {self._seconds:g} seconds"
             )
         if not answer:
-            raise TemplateFailure("the chat template was stopped: it needs too much memory")
+            raise TemplateFailure(
+                "the chat template was stopped: its process died, most likely for want of memory"
+            )
         kind, text = json.loads(answer.decode("utf-8", "surrogatepass"))
         if kind == "failure":
             raise TemplateFailure(text)
@@ -66,15 +69,19 @@ class Worker:
     def _start(self) -> None:
         self.close()
         path = json.dumps([os.path.abspath(entry) for entry in sys.path])
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _CHILD, path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _CHILD, path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            raise TemplateFailure(
+                f"no process can be started for the chat template: {error}"
+            ) from None
         self._cleanup = weakref.finalize(self, _end, self._process)
         if not self._exchange(b"", START_SECONDS):
-            self.close()
             raise TemplateFailure("the process that renders chat templates does not start")
 
     def _exchange(self, line: bytes, seconds: float) -> bytes | None:
@@ -96,6 +103,9 @@ class Worker:
             answer = process.stdout.readline()
         except OSError:  # the child is gone
             answer = b""
+        except BaseException:  # Ctrl-C: its answer would be taken for the next one's
+            self.close()
+            raise
         finally:
             timer.cancel()
         if not answer.endswith(b"\n"):
@@ -119,6 +129,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """The child: say that it is ready, then answer until the parent closes the pipe."""
     from edgellm.chat_template.sandbox import Renderer  # jinja2, which the parent need not load
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     _limit_memory()
     renderer = Renderer()
     answers.write(b"\n")
@@ -148,7 +159,5 @@ def _limit_memory() -> None:
 
 def _die_after(seconds: float) -> None:
     """Have the system end this process, should no parent be left to do it. 0 takes it back."""
-    import signal
-
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)

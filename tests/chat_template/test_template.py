@@ -128,6 +128,11 @@ def test_errors_are_request_errors() -> None:
     template.close()
 
 
+def test_a_template_may_not_be_endless() -> None:
+    with pytest.raises(RequestError, match="1,000,001 characters"):
+        ChatTemplate("x" * 1_000_001).render(CHAT)
+
+
 def test_variables_reach_the_template() -> None:
     template = ChatTemplate(
         "{{ date_string }}{{ enable_thinking }}{{ tools is none }}{{ add_generation_prompt }}"

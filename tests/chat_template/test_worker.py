@@ -1,6 +1,7 @@
 """The worker process: it answers, it is killed when late, it is capped, it starts again."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -59,7 +60,7 @@ def test_memory_is_capped(worker: Worker) -> None:
         "{% set ns = namespace(kept=[]) %}{% for i in range(2000) %}"
         "{% set ns.kept = ns.kept + ['%d' % i ~ 'a' * 7000000] %}{% endfor %}"
     )
-    with pytest.raises(TemplateFailure, match="too much memory"):
+    with pytest.raises(TemplateFailure, match="memory"):
         worker.render(hoard, {})
     assert worker.render("again", {}) == "again"
 
@@ -82,6 +83,35 @@ def test_a_child_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(worker_module, "_CHILD", "raise SystemExit(3)")
     with pytest.raises(TemplateFailure, match="does not start"):
         Worker().render("x", {})
+    monkeypatch.setattr(sys, "executable", os.path.join(os.sep, "nowhere", "python"))
+    with pytest.raises(TemplateFailure, match="no process can be started"):
+        Worker().render("x", {})
+
+
+def test_an_interrupted_render_leaves_no_answer_behind(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.render("warm", {})
+    child = worker._process
+    assert child is not None and child.stdin is not None
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(child.stdin, "flush", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        worker.render("first", {})
+    assert worker.render("second", {}) == "second"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C cannot be sent to one process")
+def test_the_child_leaves_ctrl_c_to_the_parent(worker: Worker) -> None:
+    worker.render("warm", {})
+    child = worker._process
+    assert child is not None
+    child.send_signal(signal.SIGINT)
+    assert worker.render("still here", {}) == "still here"
+    assert worker._process is child
 
 
 def test_the_child_ends_with_its_owner() -> None:
