@@ -123,8 +123,8 @@ class LocalClient:
         parse_special: bool = True,
         model: str | None = None,
     ) -> list[int]:
-        loaded = self._manager.model(model)
-        return await _in_thread(partial(loaded.encode, text, add_special, parse_special))
+        tokenizer = self._manager.model(model).tokenizer
+        return await _in_thread(partial(tokenizer.encode, text, add_special, parse_special))
 
     async def chat_ids(
         self, messages: Messages, tools: list[Message] | None = None, model: str | None = None

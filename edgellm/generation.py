@@ -26,7 +26,7 @@ class Vocabulary(Protocol):
 
     eog_ids: frozenset[int]
 
-    def decode(self, ids: list[int], skip_special: bool = False) -> str: ...
+    def token_bytes(self, token_id: int) -> bytes: ...
 
 
 class Consumer(Protocol):
@@ -132,7 +132,8 @@ class Generation:
         if count is None:
             return None
         logprob, top = logprobs(row, token, count)
-        return (TokenLogprob(token, self.tokenizer.decode([token]), logprob, tuple(top)),)
+        text = self.tokenizer.token_bytes(token).decode("utf-8", "replace")
+        return (TokenLogprob(token, text, logprob, tuple(top)),)
 
 
 @dataclass(eq=False)

@@ -102,7 +102,7 @@ class Model:
     ) -> list[int]:
         """Token ids. add_special: BOS and EOS where the model wants them; parse_special: text such
         as <|im_end|> becomes that token."""
-        return self._loaded.encode(text, add_special, parse_special)
+        return self._loaded.tokenizer.encode(text, add_special, parse_special)
 
     def detokenize(self, ids: Ids) -> str:
         """The text of token ids, special tokens included."""

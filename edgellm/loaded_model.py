@@ -7,7 +7,7 @@ are put together.
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgellm.backends import ROWS, Backends, backend_name
+from edgellm.backends import ROWS, Backends, Note, backend_name
 from edgellm.block_pool import BlockPool
 from edgellm.chat_template import ChatTemplate, load_chat_template
 from edgellm.engine import Engine
@@ -28,48 +28,43 @@ _LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are want
 
 
 class LoadedModel:
-    """One open model. `engine` is to be stepped by the engine's thread alone."""
+    """One open model. `engine` is to be stepped by the engine's thread alone.
+
+    note: is told what users should know of how the file is read.
+    """
 
     def __init__(
-        self,
-        file: GGUFFile,
-        tokenizer: Tokenizer,
-        engine: Engine,
-        info: ModelInfo,
+        self, file: GGUFFile, tokenizer: Tokenizer, engine: Engine, info: ModelInfo, note: Note
     ) -> None:
-        self.file = file
         self.tokenizer = tokenizer
         self.engine = engine
         self.info = info
+        self._file = file
+        self._note = note
         self._template: ChatTemplate | None = None
 
     @property
     def chat_template(self) -> ChatTemplate:
         """Read when it is first needed."""
         if self._template is None:
-            self._template = load_chat_template(
-                self.file, self.tokenizer.bos_text, self.tokenizer.eos_text
-            )
+            bos, eos = self.tokenizer.bos_text, self.tokenizer.eos_text
+            self._template = load_chat_template(self._file, bos, eos)
+            if self._template.is_default:
+                self._note(
+                    f"{self.info.name} brings no chat template: "
+                    f"the one of {self._template.origin} is used"
+                )
         return self._template
-
-    def encode(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
-        """Token ids of a text. RequestError for one that no file could hold."""
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise RequestError(
-                f"character {error.start} of the text is half of a surrogate pair", "prompt"
-            ) from None
-        return self.tokenizer.encode(text, add_special=add_special, parse_special=parse_special)
 
     def chat_ids(self, messages: Messages, tools: list[Message] | None = None) -> list[int]:
         """Messages as token ids that end where an answer begins, with exactly one BOS."""
-        text = self.chat_template.render(messages, tools=tools)
-        ids = self.encode(text, add_special=False, parse_special=True)
-        bos = self.tokenizer.bos_id
-        if self.tokenizer.add_bos and bos is not None and ids[:1] != [bos]:
-            ids.insert(0, bos)
-        return ids
+        return self.tokenizer.encode_prompt(self.chat_template.render(messages, tools=tools))
+
+    def close(self) -> None:
+        """Closes the file and the template. The engine must be closed already."""
+        if self._template is not None:
+            self._template.close()
+        self._file.close()
 
 
 def load_model(
@@ -78,6 +73,7 @@ def load_model(
     options: LoadOptions,
     sampling: Mapping[str, float],
     backends: Backends,
+    note: Note,
 ) -> LoadedModel:
     """Opens the file and binds it to one of the backends.
 
@@ -119,7 +115,9 @@ def load_model(
         kv_cache_bytes=sum(array.nbytes for array in (*kv.keys, *kv.values)),
         sampling=sampling,
     )
-    return LoadedModel(file, tokenizer, engine, info)
+    for text in tokenizer.notes:
+        note(f"{name}: {text}")
+    return LoadedModel(file, tokenizer, engine, info, note)
 
 
 def _memory_for_cache(file: GGUFFile, memory_limit: int | None) -> int:

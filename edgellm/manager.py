@@ -32,12 +32,13 @@ _log = logging.getLogger("edgellm")
 class Manager:
     """Loads, finds and unloads models by name, and submits work to them.
 
-    report: is told how a model that must be fetched first comes in.
+    report: is told how a model that must be fetched first comes in, and what users should know.
     """
 
     def __init__(self, report: "Report | None" = None) -> None:
         self._report = report
-        self._backends = Backends(note=report.note if report else _log.info)
+        self._note = report.note if report else _log.warning
+        self._backends = Backends(self._note)
         self._thread = EngineThread()
         self._models: dict[str, LoadedModel] = {}
         self._loading: set[str] = set()
@@ -52,7 +53,9 @@ class Manager:
                 raise RequestError(f"a model named {name!r} is loaded already", "model")
             self._loading.add(name)
         try:
-            model = load_model(path, name, options or LoadOptions(), sampling, self._backends)
+            model = load_model(
+                path, name, options or LoadOptions(), sampling, self._backends, self._note
+            )
         finally:
             self._loading.discard(name)
         self.add(model)
@@ -68,13 +71,13 @@ class Manager:
         model = self.model(name)
         del self._models[name]
         self._thread.detach(model.engine)
-        model.file.close()
+        model.close()
 
     def close(self) -> None:
         """Unloads everything and ends the thread. May be called again."""
         self._thread.close()
         while self._models:
-            self._models.popitem()[1].file.close()
+            self._models.popitem()[1].close()
         self._backends.close()
 
     def model(self, name: str | None = None) -> LoadedModel:
@@ -116,7 +119,7 @@ class Manager:
                 request_id=request_id,
                 sequence=Sequence(0, list(prompt), len(prompt), params, index),
                 tokenizer=model.tokenizer,
-                detokenizer=Detokenizer(model.tokenizer, params.stop),
+                detokenizer=Detokenizer(model.tokenizer, params.stop, continues=True),
                 emit=emit,
                 seed=seed,
                 max_tokens=max_tokens,
@@ -182,7 +185,9 @@ def find_model(
 
 def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:
     if isinstance(request.prompt, str):
-        return model.encode(request.prompt, request.add_special, request.parse_special)
+        return model.tokenizer.encode(
+            request.prompt, add_special=request.add_special, parse_special=request.parse_special
+        )
     ids = list(request.prompt)
     _check_ids(ids, model.info.vocab_size)
     return ids

@@ -151,6 +151,8 @@ class Scheduler:
         while any(n > p.num_free for n, p in zip(missing, self.pools, strict=True)):
             newest = self.running[-1]
             if newest is sequence:
+                if len(self.running) == 1:
+                    raise RuntimeError(f"sequence {sequence.seq_id} outgrew its context")
                 return False
             planned.pop(newest, None)
             self._preempt(newest)

@@ -7,8 +7,11 @@ import numpy.typing as npt
 
 from edgellm.block_pool import BlockPool
 from edgellm.engine import Engine
+from edgellm.loaded_model import LoadedModel
+from edgellm.manager import Manager
 from edgellm.scheduler import Limits, Scheduler
 from edgellm.sequence import Chunk
+from edgellm.types import ModelInfo
 
 EOG, BOS = 256, 257
 VOCAB_SIZE = 258
@@ -20,10 +23,14 @@ class ByteTokenizer:
     eog_ids = frozenset({EOG})
     bos_id, eos_id = BOS, EOG
     add_bos = True
+    space_prefix = False
     bos_text, eos_text = "<bos>", "<eos>"
 
     def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
         return [BOS] * add_special + list(text.encode())
+
+    def encode_prompt(self, text: str) -> list[int]:
+        return self.encode(text)
 
     def decode(self, ids: list[int], skip_special: bool = False) -> str:
         return b"".join(self.token_bytes(i) for i in ids).decode(errors="replace")
@@ -90,3 +97,41 @@ def make_engine(
 ) -> Engine:
     limits = Limits(context_length, max_num_seqs, 4, token_budget, 3, (None,))
     return Engine(model, Scheduler((BlockPool(num_blocks),), limits))  # type: ignore[arg-type]
+
+
+class MockTemplate:
+    """Says who speaks."""
+
+    is_default = False
+
+    def close(self) -> None:
+        pass
+
+    def render(
+        self,
+        messages: list[dict[str, str]],
+        tools: object = None,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        said = "".join(f"{message['role']}:{message['content']}\n" for message in messages)
+        return said + "assistant:" * add_generation_prompt
+
+
+class MockFile:
+    """Stands for a model file."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def make_manager(model: MockModel, name: str = "mock", manager: Manager | None = None) -> Manager:
+    """A manager with this model loaded, a context of 64 tokens, and one engine thread."""
+    manager = manager or Manager()
+    info = ModelInfo(name, f"{name}.gguf", "mock", "mock", 64, VOCAB_SIZE, 0)
+    tokenizer, file, template = ByteTokenizer(), MockFile(), MockTemplate()
+    loaded = LoadedModel(file, tokenizer, make_engine(model), info, print)  # type: ignore[arg-type]
+    loaded._template = template  # type: ignore[assignment]
+    manager.add(loaded)
+    return manager

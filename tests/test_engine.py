@@ -38,7 +38,7 @@ def generation(
         detokenizer=Detokenizer(tokenizer, params.stop),
         emit=emit or outbox.append,
         seed=params.seed or 0,
-        max_tokens=64 - len(prompt) if params.max_tokens is None else params.max_tokens,
+        max_tokens=min(64 - len(prompt), 64 if params.max_tokens is None else params.max_tokens),
     )
     return made, outbox
 

@@ -192,6 +192,14 @@ def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers() -> None:
     scheduler.add(sequence(1, 39))
 
 
+def test_a_sequence_that_outgrows_its_context_does_not_stall_silently() -> None:
+    scheduler = make(num_blocks=10)
+    driver = Driver(scheduler)
+    driver.add(sequence(0, 30), answer=20)
+    with pytest.raises(RuntimeError, match="outgrew"):
+        driver.run()
+
+
 def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(RequestError, match="empty"):
         make().add(sequence(0, 0))
