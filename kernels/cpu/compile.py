@@ -18,7 +18,7 @@ from numba.core import types
 from edgellm.errors import BackendError
 from edgellm.kernels.cpu import simd
 from edgellm.kernels.cpu.isa import host_isa
-from edgellm.kernels.formats import scalar
+from edgellm.kernels.formats import codebook, scalar
 from edgellm.kernels.formats.words import Table
 
 _WORDS = simd.Pointer(types.int64)
@@ -31,7 +31,11 @@ OPTIONS = {
     "_nrt": False,
 }
 # What format files may call, and the instruction that does it.
-_REPLACEMENTS: dict[Any, Any] = {scalar.half: simd.half_bytes, scalar.at: simd.offset}
+_REPLACEMENTS: dict[Any, Any] = {
+    scalar.half: simd.half_bytes,
+    scalar.at: simd.offset,
+    **({codebook.translate8: simd.translate8} if host_isa().has_avx2 else {}),
+}
 # Functions of the C library that compiled code may call.
 _ALLOWED_SYMBOLS = {"memset", "memcpy", "memmove", "sin", "cos", "sincos", "exp", "log1p"}
 

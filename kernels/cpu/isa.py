@@ -14,6 +14,7 @@ class Isa:
     is_x86: bool
     has_avx2: bool
     has_vnni: bool
+    vector_registers: int
 
 
 @cache
@@ -32,4 +33,5 @@ def host_isa() -> Isa:
         is_x86=platform.machine().lower() in ("x86_64", "amd64"),
         has_avx2=avx2,
         has_vnni=avx2 and vnni,
+        vector_registers=32 if features.get("avx512vl", False) or features.get("neon") else 16,
     )

@@ -25,14 +25,21 @@ OP_WORDS = 24
 SCRATCH_BYTES = 1 << 20
 ROW_ALIGNMENT = 16  # floats: rows of values start and end on a cache line
 
-# Rows of quantised activations, for K columns: K int8, then float32 for each 32 columns the
-# scale d, d * sum(q), and for each 16 columns d * sum(q).
+# Rows of quantised activations: one record per 32 columns. All of it is what products need in
+# one cache line: 32 int8 q, then at these bytes the float32 scale d, the float32 d * sum(q), the
+# int32 -sum(q), and for each half int32 -sum(q) and float32 d * sum(q).
 ACTIVATION_BLOCK = 32
+ACTIVATION_BYTES = 64
+SCALE = 32
+SCALED_SUM = 36
+MINUS_SUM = 40
+MINUS_SUM_16 = 44
+SCALED_SUM_16 = 52
 
 
 def activation_row_bytes(columns: int) -> int:
     """Bytes of one row of quantised activations."""
-    return columns + columns // 2
+    return columns // ACTIVATION_BLOCK * ACTIVATION_BYTES
 
 
 def padded(width: int) -> int:

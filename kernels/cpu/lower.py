@@ -132,8 +132,7 @@ def _rms_norm(plan: Plan, call: OpCall) -> None:
 def _quantize(plan: Plan, x: Value) -> Buffer:
     """The int8 form of a value, made when it is first asked for."""
     if x not in plan.quantized:
-        row_bytes = layout.activation_row_bytes(x.width)
-        plan.quantized[x] = Buffer(x.rows, -(-row_bytes // 64) * 64)
+        plan.quantized[x] = Buffer(x.rows, layout.activation_row_bytes(x.width))
         out = BufferAddress(plan.quantized[x])
         words = count_word(x), plan.of(x), stride(x), out, out.buffer.row_bytes, x.width
         plan.emit(("quantize",), *words)

@@ -1,6 +1,6 @@
 """SIMD vectors and raw pointers inside Numba-compiled functions.
 
-Vector types (`f32x8`, `i32x8`, `i8x32`) are held in registers and support + - * on equal types;
+Vector types (`f32x8`, `i32x8`) are held in registers and support + - * on equal types;
 the functions below are single instructions or short fixed sequences. `Pointer` is an address with
 an element type that supports p[i] and p[i] = v, nothing else. Nothing here rounds implicitly:
 multiply-adds are fused only where `fma` is called.
@@ -60,7 +60,6 @@ class _PointerModel(models.PrimitiveModel):  # type: ignore[misc]
 
 f32x8 = Vector("f32", 8)
 i32x8 = Vector("i32", 8)
-i8x32 = Vector("i8", 32)
 
 # ---------------------------------------------------------------- operators
 
@@ -190,6 +189,23 @@ def pointer(typingctx: Any, address: Any, dtype: Any) -> Any:
 
 
 @intrinsic
+def translate8(typingctx: Any, word: Any, values: Any) -> Any:
+    """codebook.translate8 for a constant array of 16 int8 `values`: one byte shuffle."""
+    codes = ir.VectorType(I8, 16)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = context.make_array(sig.args[1])(context, builder, args[1])
+        table = builder.load(builder.bitcast(array.data, codes.as_pointer()))
+        table.align = 1
+        pair = ir.Constant(ir.VectorType(I64, 2), [0, 0])
+        index = builder.bitcast(builder.insert_element(pair, args[0], I32(0)), codes)
+        picked = emit_call(builder, "llvm.x86.ssse3.pshuf.b.128", codes, [table, index])
+        return builder.extract_element(builder.bitcast(picked, pair.type), I32(0))
+
+    return types.int64(types.int64, values), codegen
+
+
+@intrinsic
 def offset(typingctx: Any, base: Any, count: Any) -> Any:
     """The Pointer `count` elements later."""
 
@@ -212,23 +228,10 @@ def bits_to_f32(b: Any, word: Any) -> Any:
     return b.bitcast(b.trunc(word, I32), F32)
 
 
-@fixed_intrinsic(types.float32, types.float32, types.float32, types.float32)
-def fma_scalar(b: Any, x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once."""
-    return emit_call(b, "llvm.fma.f32", F32, [x, y, z])
-
-
 @fixed_intrinsic(types.float32, types.float32)
 def sqrt_scalar(b: Any, x: Any) -> Any:
     """Square root, correctly rounded."""
     return emit_call(b, "llvm.sqrt.f32", F32, [x])
-
-
-@fixed_intrinsic(types.void, types.int64)
-def prefetch(b: Any, address: Any) -> None:
-    """Asks for a cache line that will be read once."""
-    byte = _address(b, address, I8)
-    emit_call(b, "llvm.prefetch.p0", ir.VoidType(), [byte, I32(0), I32(3), I32(1)])
 
 
 # ---------------------------------------------------------------- float vectors
@@ -316,14 +319,6 @@ def splat_f32(b: Any, scalar: Any) -> Any:
     return _splat(b, scalar, 8)
 
 
-@fixed_intrinsic(f32x8, types.int64)
-def load_splat_f32(b: Any, address: Any) -> Any:
-    """One float32 from memory in all lanes."""
-    value = b.load(_address(b, address, F32))
-    value.align = 4
-    return _splat(b, value, 8)
-
-
 @fixed_intrinsic(f32x8, f32x8, f32x8, f32x8)
 def fma(b: Any, x: Any, y: Any, z: Any) -> Any:
     """x * y + z, rounded once."""
@@ -361,12 +356,6 @@ def to_i32(b: Any, x: Any) -> Any:
 
 
 @fixed_intrinsic(f32x8, i32x8)
-def to_f32(b: Any, x: Any) -> Any:
-    """Floats of integers."""
-    return b.sitofp(x, f32x8.llvm)
-
-
-@fixed_intrinsic(f32x8, i32x8)
 def power_of_two(b: Any, exponent: Any) -> Any:
     """2 ** exponent for -126 <= exponent <= 127."""
     biased = b.add(exponent, ir.Constant(i32x8.llvm, [127] * 8))
@@ -401,12 +390,6 @@ def max_lanes(b: Any, x: Any) -> Any:
 # ---------------------------------------------------------------- integer vectors
 
 
-@fixed_intrinsic(i32x8)
-def zero_i32(b: Any) -> Any:
-    """Eight zeros."""
-    return ir.Constant(i32x8.llvm, [0] * 8)
-
-
 @fixed_intrinsic(types.int64, i32x8)
 def sum_lanes_i32(b: Any, x: Any) -> Any:
     """Sum of all lanes."""
@@ -421,51 +404,6 @@ def store_i32_as_i8(b: Any, address: Any, value: Any) -> None:
     """Eight integers in -128..127 as bytes."""
     narrow = ir.VectorType(I8, 8)
     b.store(b.trunc(value, narrow), _address(b, address, narrow)).align = 1
-
-
-@fixed_intrinsic(i8x32, types.int64)
-def load_i8(b: Any, address: Any) -> Any:
-    """32 bytes from any address."""
-    value = b.load(_address(b, address, i8x32.llvm))
-    value.align = 1
-    return value
-
-
-@fixed_intrinsic(types.void, types.int64, i8x32)
-def store_i8(b: Any, address: Any, value: Any) -> None:
-    """32 bytes to any address."""
-    b.store(value, _address(b, address, i8x32.llvm)).align = 1
-
-
-@fixed_intrinsic(i8x32, types.int64)
-def load_splat_4x_i8(b: Any, address: Any) -> Any:
-    """Four bytes from memory, repeated eight times."""
-    word = b.load(_address(b, address, I32))
-    word.align = 1
-    return b.bitcast(_splat(b, word, 8), i8x32.llvm)
-
-
-@fixed_intrinsic(i32x8, i32x8, i8x32, i8x32)
-def dot4(b: Any, total: Any, w: Any, a: Any) -> Any:
-    """total + the sums of four neighbouring products w * a; a is never -128, w may be."""
-    isa = host_isa()
-    if not isa.has_avx2:
-        i32x32 = ir.VectorType(I32, 32)
-        products = b.mul(b.sext(w, i32x32), b.sext(a, i32x32))
-        for part in range(4):
-            lanes = [4 * i + part for i in range(8)]
-            total = b.add(total, _pick(b, products, products, lanes))
-        return total
-    magnitude = emit_call(b, "llvm.abs.v32i8", i8x32.llvm, [w, I1(0)])
-    signed = emit_call(b, "llvm.x86.avx2.psign.b", i8x32.llvm, [a, w])
-    if isa.has_vnni:
-        kinds = [i32x8.llvm, i8x32.llvm, i8x32.llvm]
-        args = [total, magnitude, signed]
-        return emit_call(b, "llvm.x86.avx512.vpdpbusd.256", i32x8.llvm, args, kinds)
-    i16x16 = ir.VectorType(I16, 16)
-    pairs = emit_call(b, "llvm.x86.avx2.pmadd.ub.sw", i16x16, [magnitude, signed])
-    ones = ir.Constant(i16x16, [1] * 16)
-    return b.add(total, emit_call(b, "llvm.x86.avx2.pmadd.wd", i32x8.llvm, [pairs, ones]))
 
 
 def _transpose_rows(b: Any, rows: list[Any]) -> list[Any]:
@@ -483,13 +421,19 @@ def _transpose_rows(b: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-@fixed_intrinsic(types.void, types.int64, types.int64, types.int64)
-def interleave_rows(b: Any, source: Any, stride: Any, target: Any) -> None:
-    """Eight rows of 32 bytes, `stride` apart, to 256 bytes ordered (k / 4, row, k % 4)."""
+@fixed_intrinsic(types.void, types.int64, types.int64, types.int64, types.int64)
+def interleave_rows(b: Any, source: Any, stride: Any, target: Any, target_stride: Any) -> None:
+    """Eight rows of 32 bytes, `stride` apart, to eight vectors ordered (k / 4, row, k % 4).
+
+    Where the processor multiplies any unsigned byte by a signed one, 128 is added to each.
+    """
     rows = []
     for i in range(8):
         row = b.load(_address(b, b.add(source, b.mul(stride, I64(i))), i32x8.llvm))
         row.align = 1
         rows.append(row)
+    flip = 0x80808080 if host_isa().has_vnni else 0
     for i, column in enumerate(_transpose_rows(b, rows)):
-        b.store(column, _address(b, b.add(target, I64(32 * i)), i32x8.llvm)).align = 4
+        value = b.xor(column, ir.Constant(i32x8.llvm, [flip] * 8))
+        place = b.add(target, b.mul(target_stride, I64(i)))
+        b.store(value, _address(b, place, i32x8.llvm)).align = 4

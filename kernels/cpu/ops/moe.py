@@ -5,17 +5,25 @@ Products go expert by expert, so that a batch reads each expert's weights once.
 
 import numpy as np
 
-from edgellm.kernels.cpu.layout import NUM_TOKENS, SCRATCH, SCRATCH_BYTES
+from edgellm.kernels.cpu.emit import LANES
+from edgellm.kernels.cpu.layout import (
+    ACTIVATION_BLOCK,
+    ACTIVATION_BYTES,
+    NUM_TOKENS,
+    SCRATCH,
+    SCRATCH_BYTES,
+)
 from edgellm.kernels.cpu.ops.common import exp, f32, inline, number, sigmoid, split
 from edgellm.kernels.cpu.ops.float_matmul import make_dots
 from edgellm.kernels.cpu.ops.panel import (
+    END_OF_SCRATCH,
+    PANEL_AT,
     PANEL_COLUMNS,
-    STRIP,
     SUMS_AT,
+    SUMS_BYTES,
     TOKEN_BLOCK,
+    block_product,
     clear,
-    make_fill,
-    make_tiles,
 )
 from edgellm.kernels.cpu.simd import (
     first_lane,
@@ -32,7 +40,7 @@ from edgellm.kernels.formats import by_id
 ZERO = np.float32(0.0)
 ONE = np.float32(1.0)
 MINUS_INFINITY = np.float32(-np.inf)
-PAIRS_AT = SUMS_AT + 4 * STRIP * TOKEN_BLOCK  # int64 per (token, rank) of the expert at hand
+PAIRS_AT = END_OF_SCRATCH  # int64 per (token, rank) of the expert at hand
 
 
 @inline
@@ -125,8 +133,8 @@ def finish_expert(value, bias, scale, expert, rows, row):
 def make_moe_matmul(type_id):
     fmt = by_id(int(type_id))
     block_size, type_size = fmt.block_size, fmt.type_size
-    fill = make_fill(fmt)
-    one, _ = make_tiles(fmt)
+    product = block_product(fmt)
+    fill, tile_one = product.fill, product.tile_one
 
     def moe_matmul(args, step, thread, threads):
         """args: x, x row bytes, x columns, y, y stride, weight, weight row bytes, rows per expert,
@@ -134,12 +142,12 @@ def make_moe_matmul(type_id):
         """
         x_bytes, x_columns, stride, rows, columns = args[1], args[2], args[4], args[7], args[8]
         top_k, tokens = args[14], step[NUM_TOKENS]
-        part = columns if x_columns != columns else 0
+        part = columns // ACTIVATION_BLOCK * ACTIVATION_BYTES if x_columns != columns else 0
         y = pointer(args[3], np.float32)
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
         sums, pairs = scratch + SUMS_AT, pointer(scratch + PAIRS_AT, np.int64)
         values = pointer(sums, np.float32)
-        begin, end = split((rows + STRIP - 1) // STRIP, thread, threads)
+        begin, end = split((rows + LANES - 1) // LANES, thread, threads)
         for expert in range(args[9]):
             weight = args[5] + expert * rows * args[6]
             item = 0
@@ -148,20 +156,24 @@ def make_moe_matmul(type_id):
                 if count == 0:
                     continue
                 for strip in range(begin, end):
-                    first = STRIP * strip
+                    first = LANES * strip
                     clear(sums, count)
                     for k0 in range(0, columns, PANEL_COLUMNS):
                         width = min(PANEL_COLUMNS, columns - k0)
                         blocks = weight + k0 // block_size * type_size
-                        fill(scratch, blocks, args[6], first, rows - 1, width)
+                        fill(scratch, blocks, args[6], first, rows - 1, 0, width // block_size)
+                        at = k0 // ACTIVATION_BLOCK * ACTIVATION_BYTES
                         for t in range(count):
                             token, rank = pairs[t] // top_k, pairs[t] % top_k
-                            row = args[0] + token * x_bytes
-                            one(scratch, sums + 32 * t, row, rank * part + k0, x_columns, width)
+                            tile_one(
+                                scratch + PANEL_AT, args[0] + token * x_bytes + rank * part + at,
+                                x_bytes, sums + t * SUMS_BYTES, SUMS_BYTES,
+                                width // ACTIVATION_BLOCK,
+                            )  # fmt: skip
                     for t in range(count):
                         token, rank = pairs[t] // top_k, pairs[t] % top_k
-                        for r in range(min(STRIP, rows - first)):
-                            value = values[STRIP * t + r]
+                        for r in range(min(LANES, rows - first)):
+                            value = values[SUMS_BYTES // 4 * t + r]
                             row = first + r
                             value = finish_expert(value, args[10], args[11], expert, rows, row)
                             y[token * stride + rank * rows + row] = value

@@ -1,175 +1,123 @@
-"""The block-format product for 8 weight rows: unpack to a panel, multiply, accumulate.
+"""Block-format products in the sizes that kernels use: a strip directly, or panels and tiles.
 
-A panel holds 8 rows of up to PANEL_COLUMNS weights as int8 ordered (k / 4, row, k % 4), so that a
-lane is a row and no horizontal sum is needed, with the scales (and minima) of each group as 8
-lanes. Results of one row and token are one chain of fused multiply-adds in k order, so they have
-the same bits whatever the tile. Used by `matmul` and `moe`.
+`block_product(fmt)` gives compiled functions for one format; `matmul` and `moe` bring the loops.
+Formats without a reader in strips.py are unpacked row by row with their own `unpack`.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from edgellm.kernels.cpu.compile import jit_tree
-from edgellm.kernels.cpu.layout import ACTIVATION_BLOCK
+from edgellm.kernels.cpu.emit import LANES, VECTOR_BYTES, signed_domain
+from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.ops.common import inline
-from edgellm.kernels.cpu.simd import (
-    dot4,
-    fma,
-    interleave_rows,
-    load_f32,
-    load_i8,
-    load_splat_4x_i8,
-    load_splat_f32,
-    pointer,
-    store_f32,
-    to_f32,
-    zero_i32,
-)
+from edgellm.kernels.cpu.simd import interleave_rows, pointer
+from edgellm.kernels.cpu.strips import Strip, strips
+from edgellm.kernels.cpu.tiles import COLUMNS, PanelShape, make_direct, make_fill, make_tile
+from edgellm.kernels.formats import Format
 
 PANEL_COLUMNS = 1024
-STRIP = 8  # weight rows
-# Scratch of one thread: rows as unpacked, panel, scales and minima twice (by row, by group),
-# then float32 accumulators of STRIP lanes per token.
-ROWS_AT = 0
-PANEL_AT = ROWS_AT + STRIP * PANEL_COLUMNS
-SCALES_AT = PANEL_AT + STRIP * PANEL_COLUMNS
-MINS_AT = SCALES_AT + STRIP * PANEL_COLUMNS // 4
-ROW_SCALES_AT = MINS_AT + STRIP * PANEL_COLUMNS // 4
-SUMS_AT = ROW_SCALES_AT + STRIP * PANEL_COLUMNS // 2
+PANEL_STRIPS = 2
 TOKEN_BLOCK = 128
+DIRECT_TOKENS = 4  # more go through a panel
+
+# Scratch of one thread: the panel, rows as `unpack` leaves them, then float32 sums (token, strip,
+# lane). A record has at most 2 groups of scales and minima.
+PANEL_AT = 0
+ROWS_AT = PANEL_AT + PANEL_COLUMNS // COLUMNS * PANEL_STRIPS * VECTOR_BYTES * (COLUMNS // 4 + 4)
+SUMS_AT = ROWS_AT + LANES * (PANEL_COLUMNS + PANEL_COLUMNS // 2)
+SUMS_BYTES = PANEL_STRIPS * VECTOR_BYTES  # from one token's sums to the next
+END_OF_SCRATCH = SUMS_AT + TOKEN_BLOCK * SUMS_BYTES
 
 
-def make_fill(fmt):
-    """fill(scratch, weight, row bytes, first row, last row, columns): unpacks a panel.
+@dataclass(frozen=True)
+class BlockProduct:
+    """Compiled functions for one format.
 
-    weight: address of the panel's first block in row 0. Rows past the last repeat the last.
+    fill(scratch, weight, row_bytes, first, last, which, blocks) unpacks strip `which` of a panel.
+    tile_one and tile_many(panel, x, x_bytes, sums, sums_bytes, records) multiply it with 1 or
+    `many` activation rows. direct: see tiles.make_direct, by number of tokens; empty when the
+    format has no reader.
     """
-    unpack = jit_tree(fmt.unpack)
-    block_size, type_size, group = fmt.block_size, fmt.type_size, fmt.group_size
-    per_block = block_size // group
-    has_min = fmt.has_min
+
+    shape: PanelShape
+    fill: Callable[..., None]
+    tile_one: Callable[..., None]
+    tile_many: Callable[..., None]
+    many: int
+    direct: dict[int, Callable[..., None]]
+
+
+def block_product(fmt: Format) -> BlockProduct:
+    """The functions for this format on the processor at hand."""
+    strip = strips().get(fmt.type_id)
+    shape = PanelShape(PANEL_STRIPS, fmt.group_size, fmt.has_min)
+    many = 4 if host_isa().vector_registers == 32 else 2
+    stored = strip or Strip(signed_domain(), _no_reader)
+    return BlockProduct(
+        shape=shape,
+        fill=_fill_by_strip(fmt, strip, shape) if strip else _fill_by_row(fmt, shape),
+        tile_one=make_tile(stored, shape, 1),
+        tile_many=make_tile(stored, shape, many),
+        many=many,
+        direct={n: make_direct(fmt, strip, n) for n in (1, 2, 4)} if strip else {},
+    )
+
+
+def _no_reader(*args: Any) -> Any:
+    raise NotImplementedError("this format is unpacked row by row")
+
+
+def _fill_by_strip(fmt: Format, strip: Strip, shape: PanelShape) -> Any:
+    read = make_fill(fmt, strip, shape)
 
     @inline
-    def fill(scratch, weight, row_bytes, first, last, columns):
-        blocks = columns // block_size
-        groups = columns // group
-        for r in range(STRIP):
-            source = weight + min(first + r, last) * row_bytes
-            q = scratch + ROWS_AT + r * PANEL_COLUMNS
-            s = scratch + ROW_SCALES_AT
-            m = s + 4 * groups
-            for block in range(blocks):
-                unpack(
-                    pointer(source + block * type_size, np.uint8),
-                    pointer(q + block * block_size, np.int8),
-                    pointer(s + 4 * block * per_block, np.float32),
-                    pointer(m + 4 * block * per_block, np.float32),
-                )
-            scales = pointer(scratch + SCALES_AT, np.float32)
-            row_scales = pointer(s, np.float32)
-            for g in range(groups):
-                scales[STRIP * g + r] = row_scales[g]
-            if has_min:
-                mins = pointer(scratch + MINS_AT, np.float32)
-                row_mins = pointer(m, np.float32)
-                for g in range(groups):
-                    mins[STRIP * g + r] = row_mins[g]
-        for k in range(0, columns, 32):
-            interleave_rows(scratch + ROWS_AT + k, PANEL_COLUMNS, scratch + PANEL_AT + STRIP * k)
+    def fill(scratch, weight, row_bytes, first, last, which, blocks):
+        read(scratch + PANEL_AT, weight, row_bytes, first, last, which, blocks)
 
     return fill
 
 
-def make_tiles(fmt):
-    """(one, four): add a panel's product with 1 or 4 activation rows to their accumulators.
-
-    Arguments: scratch, accumulators, activation row(s), the panel's first column in the whole
-    row, whole columns, panel columns. The four rows lie `x_bytes` apart.
-    """
-    group, has_min = fmt.group_size, fmt.has_min
-    parts = ACTIVATION_BLOCK // group  # scale groups per activation block
-    steps = group // 4
-    sums_per_block = 2 if group == 16 else 1
+def _fill_by_row(fmt: Format, shape: PanelShape) -> Any:
+    unpack = jit_tree(fmt.unpack)
+    block_size, type_size = fmt.block_size, fmt.type_size
+    per_block, groups, has_min = fmt.block_size // fmt.group_size, shape.groups, fmt.has_min
+    record_bytes, between = shape.record_bytes, shape.strips * VECTOR_BYTES
+    scales_at, mins_at = shape.scale_at(0, 0), shape.minimum_at(0, 0)
 
     @inline
-    def sums_of(x, columns, k0):
-        """Address of d * sum(q) for the groups from column k0 on."""
-        blocks = columns // ACTIVATION_BLOCK
-        if sums_per_block == 2:
-            return x + columns + 4 * (2 * blocks + k0 // 16)
-        return x + columns + 4 * (blocks + k0 // 32)
-
-    @inline
-    def one(scratch, sums, x, k0, columns, width):
-        panel = scratch + PANEL_AT
-        scales, mins = scratch + SCALES_AT, scratch + MINS_AT
-        d = x + columns + 4 * (k0 // ACTIVATION_BLOCK)
-        ds = sums_of(x, columns, k0)
-        q = x + k0
-        acc = load_f32(sums)
-        for block in range(width // ACTIVATION_BLOCK):
-            scale = load_splat_f32(d + 4 * block)
-            for _ in range(parts):
-                total = zero_i32()
-                for j in range(steps):
-                    total = dot4(total, load_i8(panel + 32 * j), load_splat_4x_i8(q + 4 * j))
-                acc = fma(to_f32(total), load_f32(scales) * scale, acc)
+    def fill(scratch, weight, row_bytes, first, last, which, blocks):
+        panel = scratch + PANEL_AT + which * VECTOR_BYTES
+        scales = scratch + ROWS_AT + LANES * PANEL_COLUMNS
+        mins = scales + 4 * (PANEL_COLUMNS // 16)
+        for r in range(LANES):
+            source = weight + min(first + r, last) * row_bytes
+            for block in range(blocks):
+                unpack(
+                    pointer(source + block * type_size, np.uint8),
+                    pointer(scratch + ROWS_AT + r * PANEL_COLUMNS + block * block_size, np.int8),
+                    pointer(scales + 4 * block * per_block, np.float32),
+                    pointer(mins + 4 * block * per_block, np.float32),
+                )
+            row_scales, row_mins = pointer(scales, np.float32), pointer(mins, np.float32)
+            for g in range(blocks * per_block):
+                record = panel + g // groups * record_bytes + g % groups * between + 4 * r
+                pointer(record + scales_at, np.float32)[0] = row_scales[g]
                 if has_min:
-                    acc = fma(load_f32(mins), load_splat_f32(ds), acc)
-                panel += 32 * steps
-                q += group
-                scales += 32
-                mins += 32
-                ds += 4
-        store_f32(sums, acc)
+                    pointer(record + mins_at, np.float32)[0] = row_mins[g]
+        for record in range(blocks * block_size // 32):
+            rows = scratch + ROWS_AT + 32 * record
+            interleave_rows(rows, PANEL_COLUMNS, panel + record * record_bytes, between)
 
-    @inline
-    def four(scratch, sums, x, x_bytes, k0, columns, width):
-        panel = scratch + PANEL_AT
-        scales, mins = scratch + SCALES_AT, scratch + MINS_AT
-        d = x + columns + 4 * (k0 // ACTIVATION_BLOCK)
-        ds = sums_of(x, columns, k0)
-        q = x + k0
-        two, three = 2 * x_bytes, 3 * x_bytes
-        a0, a1 = load_f32(sums), load_f32(sums + 32)
-        a2, a3 = load_f32(sums + 64), load_f32(sums + 96)
-        for block in range(width // ACTIVATION_BLOCK):
-            db = d + 4 * block
-            for _ in range(parts):
-                t0, t1, t2, t3 = zero_i32(), zero_i32(), zero_i32(), zero_i32()
-                for j in range(steps):
-                    w = load_i8(panel + 32 * j)
-                    qj = q + 4 * j
-                    t0 = dot4(t0, w, load_splat_4x_i8(qj))
-                    t1 = dot4(t1, w, load_splat_4x_i8(qj + x_bytes))
-                    t2 = dot4(t2, w, load_splat_4x_i8(qj + two))
-                    t3 = dot4(t3, w, load_splat_4x_i8(qj + three))
-                s = load_f32(scales)
-                a0 = fma(to_f32(t0), s * load_splat_f32(db), a0)
-                a1 = fma(to_f32(t1), s * load_splat_f32(db + x_bytes), a1)
-                a2 = fma(to_f32(t2), s * load_splat_f32(db + two), a2)
-                a3 = fma(to_f32(t3), s * load_splat_f32(db + three), a3)
-                if has_min:
-                    m = load_f32(mins)
-                    a0 = fma(m, load_splat_f32(ds), a0)
-                    a1 = fma(m, load_splat_f32(ds + x_bytes), a1)
-                    a2 = fma(m, load_splat_f32(ds + two), a2)
-                    a3 = fma(m, load_splat_f32(ds + three), a3)
-                panel += 32 * steps
-                q += group
-                scales += 32
-                mins += 32
-                ds += 4
-        store_f32(sums, a0)
-        store_f32(sums + 32, a1)
-        store_f32(sums + 64, a2)
-        store_f32(sums + 96, a3)
-
-    return one, four
+    return fill
 
 
 @inline
-def clear(sums, tokens):
-    """Zeroes the accumulators."""
+def clear(sums, count):
+    """Zeroes the sums of `count` tokens."""
     values = pointer(sums, np.float32)
-    for i in range(STRIP * tokens):
+    for i in range(count * SUMS_BYTES // 4):
         values[i] = np.float32(0.0)

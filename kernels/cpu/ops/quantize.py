@@ -5,7 +5,15 @@ One format for all weight types; layout.py has the row layout.
 
 import numpy as np
 
-from edgellm.kernels.cpu.layout import ACTIVATION_BLOCK
+from edgellm.kernels.cpu.layout import (
+    ACTIVATION_BLOCK,
+    ACTIVATION_BYTES,
+    MINUS_SUM,
+    MINUS_SUM_16,
+    SCALE,
+    SCALED_SUM,
+    SCALED_SUM_16,
+)
 from edgellm.kernels.cpu.ops.common import split
 from edgellm.kernels.cpu.simd import (
     absolute,
@@ -34,7 +42,7 @@ def make_quantize():
         for item in range(begin, end):
             row, block = item // blocks, item % blocks
             x = args[1] + 4 * (row * args[2] + ACTIVATION_BLOCK * block)
-            out = args[3] + row * args[4]
+            q = args[3] + row * args[4] + block * ACTIVATION_BYTES
             a, b = load_f32(x), load_f32(x + 32)
             c, d = load_f32(x + 64), load_f32(x + 96)
             largest = maximum(maximum(absolute(a), absolute(b)), maximum(absolute(c), absolute(d)))
@@ -45,17 +53,19 @@ def make_quantize():
             factor = splat_f32(inverse)
             qa, qb = to_i32(round_even(a * factor)), to_i32(round_even(b * factor))
             qc, qd = to_i32(round_even(c * factor)), to_i32(round_even(d * factor))
-            q = out + ACTIVATION_BLOCK * block
             store_i32_as_i8(q, qa)
             store_i32_as_i8(q + 8, qb)
             store_i32_as_i8(q + 16, qc)
             store_i32_as_i8(q + 24, qd)
             low, high = sum_lanes_i32(qa + qb), sum_lanes_i32(qc + qd)
-            floats = pointer(out + columns, np.float32)
-            floats[block] = scale
-            floats[blocks + block] = scale * np.float32(low + high)
-            floats[2 * blocks + 2 * block] = scale * np.float32(low)
-            floats[2 * blocks + 2 * block + 1] = scale * np.float32(high)
+            floats, integers = pointer(q, np.float32), pointer(q, np.int32)
+            floats[SCALE // 4] = scale
+            floats[SCALED_SUM // 4] = scale * np.float32(low + high)
+            integers[MINUS_SUM // 4] = -(low + high)
+            integers[MINUS_SUM_16 // 4] = -low
+            integers[MINUS_SUM_16 // 4 + 1] = -high
+            floats[SCALED_SUM_16 // 4] = scale * np.float32(low)
+            floats[SCALED_SUM_16 // 4 + 1] = scale * np.float32(high)
 
     return quantize
 

@@ -1,0 +1,293 @@
+"""LLVM IR for lanes that are weight rows: loads, transposes, integer dot products.
+
+Eight weight rows go side by side and four of their columns fill a 32-bit lane, so that a product
+of a row with an activation row never needs a horizontal sum. Used by strips.py (weights) and
+tiles.py (products). Knows nothing of models. Imported only when something has to be compiled.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.simd import F32, I1, I8, I16, I32, I64, emit_call
+
+LANES = 8
+DWORDS = ir.VectorType(I32, LANES)
+BYTES = ir.VectorType(I8, 4 * LANES)
+WORDS = ir.VectorType(I16, 2 * LANES)
+FLOATS = ir.VectorType(F32, LANES)
+VECTOR_BYTES = 4 * LANES
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What the stored integers of a strip are: weight = stored - offset.
+
+    top: the largest stored integer. is_signed: stored integers are int8 and offset is 0.
+    """
+
+    offset: int
+    top: int
+    is_signed: bool = False
+
+    @property
+    def shift(self) -> int | None:
+        """log2 of the offset; None where there is nothing to subtract."""
+        return self.offset.bit_length() - 1 if self.offset else None
+
+
+def signed_domain() -> Domain:
+    """int8 weights: as they are, or 128 more where the processor multiplies any unsigned byte."""
+    return Domain(128, 255) if host_isa().has_vnni else Domain(0, 127, is_signed=True)
+
+
+def splat(kind: ir.VectorType, value: int) -> ir.Constant:
+    """The same integer in all elements."""
+    return ir.Constant(kind, [value] * kind.count)
+
+
+class Emit:
+    """Writes instructions through a builder; every method returns the value it made."""
+
+    def __init__(self, builder: Any) -> None:
+        self.b = builder
+
+    # ------------------------------------------------------------ memory
+
+    def at(self, address: Any, offset: int) -> Any:
+        """address + offset."""
+        return address if offset == 0 else self.b.add(address, I64(offset))
+
+    def load(self, address: Any, kind: ir.Type, align: int = 1) -> Any:
+        value = self.b.load(self.b.inttoptr(address, kind.as_pointer()))
+        value.align = align
+        return value
+
+    def store(self, address: Any, value: Any, align: int = 1) -> None:
+        self.b.store(value, self.b.inttoptr(address, value.type.as_pointer())).align = align
+
+    def splat_load(self, address: Any, kind: ir.Type) -> Any:
+        """One 32-bit value from memory in all lanes."""
+        empty = ir.Constant(ir.VectorType(kind, LANES), ir.Undefined)
+        one = self.b.insert_element(empty, self.load(address, kind), I32(0))
+        return self.b.shuffle_vector(one, empty, ir.Constant(DWORDS, [0] * LANES))
+
+    def prefetch(self, address: Any) -> None:
+        """Asks for a line that will be read once."""
+        byte = self.b.inttoptr(address, I8.as_pointer())
+        emit_call(self.b, "llvm.prefetch.p0", ir.VoidType(), [byte, I32(0), I32(3), I32(1)])
+
+    # ------------------------------------------------------------ one value per row
+
+    def dwords(self, rows: list[Any], offset: int) -> Any:
+        """The 32-bit word at `offset` of each row."""
+        value: Any = ir.Constant(DWORDS, ir.Undefined)
+        for lane, row in enumerate(rows):
+            word = self.load(self.at(row, offset), I32)
+            value = self.b.insert_element(value, word, I32(lane))
+        return value
+
+    def halves(self, rows: list[Any], offset: int) -> Any:
+        """The IEEE half at `offset` of each row, as float32."""
+        value: Any = ir.Constant(ir.VectorType(I16, LANES), ir.Undefined)
+        for lane, row in enumerate(rows):
+            word = self.load(self.at(row, offset), I16)
+            value = self.b.insert_element(value, word, I32(lane))
+        return self.b.fpext(self.b.bitcast(value, ir.VectorType(ir.HalfType(), LANES)), FLOATS)
+
+    def bytes_at(self, rows: list[Any], offset: int) -> Any:
+        """The byte at `offset` of each row, zero-extended to 32 bits."""
+        value: Any = ir.Constant(ir.VectorType(I8, LANES), ir.Undefined)
+        for lane, row in enumerate(rows):
+            byte = self.load(self.at(row, offset), I8)
+            value = self.b.insert_element(value, byte, I32(lane))
+        return self.b.zext(value, DWORDS)
+
+    def low_half(self, dwords: Any) -> Any:
+        """The low 16 bits of each lane as an IEEE half, widened."""
+        words = self.b.trunc(dwords, ir.VectorType(I16, LANES))
+        return self.b.fpext(self.b.bitcast(words, ir.VectorType(ir.HalfType(), LANES)), FLOATS)
+
+    def high_half(self, dwords: Any) -> Any:
+        """The high 16 bits of each lane as an IEEE half, widened."""
+        return self.low_half(self.b.lshr(dwords, splat(DWORDS, 16)))
+
+    def field(self, dwords: Any, shift: int, bits: int) -> Any:
+        """`bits` bits of each lane from `shift` on, as an unsigned number."""
+        if shift:
+            dwords = self.b.lshr(dwords, splat(DWORDS, shift))
+        if shift + bits == 32:
+            return dwords
+        return self.b.and_(dwords, splat(DWORDS, (1 << bits) - 1))
+
+    def signed_byte(self, dwords: Any, index: int) -> Any:
+        """Byte `index` of each lane, sign-extended."""
+        moved = self.b.shl(dwords, splat(DWORDS, 24 - 8 * index)) if index < 3 else dwords
+        return self.b.ashr(moved, splat(DWORDS, 24))
+
+    def to_float(self, dwords: Any) -> Any:
+        return self.b.sitofp(dwords, FLOATS)
+
+    # ------------------------------------------------------------ four columns per lane
+
+    def columns16(self, rows: list[Any], offset: int) -> list[Any]:
+        """16 bytes of each row, as 4 vectors of bytes: lane r of vector j is row r, bytes 4j.."""
+        b, quads = self.b, LANES // 4
+        loaded = [self.load(self.at(row, offset), ir.VectorType(I32, 4)) for row in rows]
+        # Part q of vector i is row 4q + i: the transpose inside 128-bit parts gives row order.
+        vectors = []
+        for i in range(4):
+            value = loaded[i]
+            for q in range(1, quads):
+                lanes = list(range(4 * (q + 1)))
+                other = loaded[4 * q + i]
+                if q == 1:
+                    value = b.shuffle_vector(value, other, self._mask(lanes))
+                else:
+                    wide = b.shuffle_vector(other, other, self._mask([0, 1, 2, 3] * q))
+                    keep = [*range(4 * q), *range(4 * q, 4 * q + 4)]
+                    value = b.shuffle_vector(value, wide, self._mask(keep))
+            vectors.append(value)
+
+        def each(pattern: list[int]) -> ir.Constant:
+            """A 128-bit pattern over (first, second) repeated for each part."""
+            flat = [
+                4 * q + p if p < 4 else LANES + 4 * q + p - 4 for q in range(quads) for p in pattern
+            ]
+            return self._mask(flat)
+
+        v0, v1, v2, v3 = vectors
+        low01 = b.shuffle_vector(v0, v1, each([0, 4, 1, 5]))
+        high01 = b.shuffle_vector(v0, v1, each([2, 6, 3, 7]))
+        low23 = b.shuffle_vector(v2, v3, each([0, 4, 1, 5]))
+        high23 = b.shuffle_vector(v2, v3, each([2, 6, 3, 7]))
+        columns = [
+            b.shuffle_vector(low01, low23, each([0, 1, 4, 5])),
+            b.shuffle_vector(low01, low23, each([2, 3, 6, 7])),
+            b.shuffle_vector(high01, high23, each([0, 1, 4, 5])),
+            b.shuffle_vector(high01, high23, each([2, 3, 6, 7])),
+        ]
+        return [b.bitcast(column, BYTES) for column in columns]
+
+    def columns32(self, rows: list[Any], offset: int) -> list[Any]:
+        """32 bytes of each row as 8 vectors, as columns16."""
+        return self.columns16(rows, offset) + self.columns16(rows, offset + 16)
+
+    def _mask(self, lanes: list[int]) -> ir.Constant:
+        return ir.Constant(ir.VectorType(I32, len(lanes)), lanes)
+
+    def shift_right(self, value: Any, count: int) -> Any:
+        """Bytes as 32-bit lanes shifted; the caller masks what comes from the next byte."""
+        if count == 0:
+            return value
+        return self.b.bitcast(
+            self.b.lshr(self.b.bitcast(value, DWORDS), splat(DWORDS, count)), BYTES
+        )
+
+    def shift_left(self, value: Any, count: int) -> Any:
+        """As shift_right, to the left."""
+        if count == 0:
+            return value
+        return self.b.bitcast(
+            self.b.shl(self.b.bitcast(value, DWORDS), splat(DWORDS, count)), BYTES
+        )
+
+    def masked(self, value: Any, mask: int) -> Any:
+        """Every byte & mask."""
+        return self.b.and_(value, splat(BYTES, mask))
+
+    def low_nibbles(self, value: Any) -> Any:
+        return self.masked(value, 15)
+
+    def high_nibbles(self, value: Any) -> Any:
+        return self.masked(self.shift_right(value, 4), 15)
+
+    def spread_bit(self, dwords: Any, byte: int) -> Any:
+        """Bits 4 to 7 of byte `byte` of each lane: 16 in byte m of the lane where bit 4 + m is set.
+
+        Any bit kept is at least 16, so the smaller of it and 16 is 16.
+        """
+        source = self.b.bitcast(dwords, BYTES)
+        pick = [4 * (i // 4) + byte for i in range(4 * LANES)]
+        repeated = self.b.shuffle_vector(source, source, self._mask(pick))
+        bits = ir.Constant(BYTES, [16 << (i % 4) for i in range(4 * LANES)])
+        kept = self.b.and_(repeated, bits)
+        return emit_call(self.b, f"llvm.umin.v{BYTES.count}i8", BYTES, [kept, splat(BYTES, 16)])
+
+    def lookup(self, table: list[int], index: Any) -> Any:
+        """table[i] for every byte i in 0..15."""
+        values = ir.Constant(BYTES, (table * (BYTES.count // 16)))
+        if host_isa().has_avx2:
+            return emit_call(self.b, "llvm.x86.avx2.pshuf.b", BYTES, [values, index])
+        result: Any = splat(BYTES, table[0])
+        for i in range(1, 16):
+            is_it = self.b.icmp_unsigned("==", index, splat(BYTES, i))
+            result = self.b.select(is_it, splat(BYTES, table[i]), result)
+        return result
+
+    def flip_sign_bit(self, value: Any) -> Any:
+        """int8 -> the same plus 128 as an unsigned byte."""
+        return self.b.xor(value, splat(BYTES, 128))
+
+    # ------------------------------------------------------------ products
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x * y + z, rounded once."""
+        return emit_call(self.b, f"llvm.fma.v{LANES}f32", FLOATS, [x, y, z])
+
+
+class Dot:
+    """A running integer dot product of weight rows with one activation row, per lane.
+
+    Without VNNI, products of small integers are first summed in 16 bits: as many as cannot
+    overflow with activations in -127..127.
+    """
+
+    def __init__(self, emit: Emit, domain: Domain, start: Any) -> None:
+        self._emit, self._domain = emit, domain
+        self._total = start
+        self._pairs: Any = None
+        self._pending = 0
+        self._budget = max(1, 32767 // (2 * 127 * domain.top))
+
+    def add(self, w: Any, a: Any) -> None:
+        """Adds the products of four columns per lane."""
+        b, isa = self._emit.b, host_isa()
+        if isa.has_vnni:
+            self._total = emit_call(b, "llvm.x86.avx512.vpdpbusd.256", DWORDS, [self._total, w, a])
+        elif isa.has_avx2:
+            self._add_pairs(w, a)
+        else:
+            widen = b.sext if self._domain.is_signed else b.zext
+            wide = ir.VectorType(I32, BYTES.count)
+            products = b.mul(widen(w, wide), b.sext(a, wide))
+            for part in range(4):
+                lanes = [4 * i + part for i in range(LANES)]
+                mask = ir.Constant(DWORDS, lanes)
+                self._total = b.add(self._total, b.shuffle_vector(products, products, mask))
+
+    def _add_pairs(self, w: Any, a: Any) -> None:
+        b = self._emit.b
+        if self._domain.is_signed:
+            a = emit_call(b, "llvm.x86.avx2.psign.b", BYTES, [a, w])
+            w = emit_call(b, f"llvm.abs.v{BYTES.count}i8", BYTES, [w, I1(0)])
+        pairs = emit_call(b, "llvm.x86.avx2.pmadd.ub.sw", WORDS, [w, a])
+        self._pairs = pairs if self._pairs is None else b.add(self._pairs, pairs)
+        self._pending += 1
+        if self._pending == self._budget:
+            self._flush()
+
+    def _flush(self) -> None:
+        b = self._emit.b
+        if self._pairs is not None:
+            args = [self._pairs, splat(WORDS, 1)]
+            sums = emit_call(b, "llvm.x86.avx2.pmadd.wd", DWORDS, args)
+            self._total = b.add(self._total, sums)
+        self._pairs, self._pending = None, 0
+
+    def total(self) -> Any:
+        """int32 lanes."""
+        self._flush()
+        return self._total

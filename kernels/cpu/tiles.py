@@ -1,0 +1,267 @@
+"""The inner loops of block-format products, written as LLVM IR with everything unrolled.
+
+`make_direct` multiplies a strip as it lies in the file with 1 to 4 activation rows. `make_fill`
+unpacks a strip into a panel, and `make_tile` multiplies a panel with several activation rows.
+All three add one activation block after another with the same fused multiply-adds, so an element
+has the same bits whichever computed it.
+
+Activation rows: see layout.py. A panel is a row of records, one per activation block: the stored
+integers ordered (group, 4 columns, strip, lane), then scales, then minima, (group, strip, lane).
+Imported only when something has to be compiled.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from edgellm.kernels.cpu import layout
+from edgellm.kernels.cpu.emit import DWORDS, FLOATS, LANES, VECTOR_BYTES, Dot, Emit, splat
+from edgellm.kernels.cpu.simd import F32, I32, I64, fixed_intrinsic
+from edgellm.kernels.cpu.strips import Strip
+from edgellm.kernels.formats import Format
+
+COLUMNS = layout.ACTIVATION_BLOCK
+PREFETCH_AHEAD = 4096  # bytes beyond the next strip
+
+
+@dataclass(frozen=True)
+class PanelShape:
+    """How a panel of `strips` strips of one format lies in memory."""
+
+    strips: int
+    group_size: int
+    has_min: bool
+
+    @property
+    def groups(self) -> int:
+        """Scale groups per record."""
+        return COLUMNS // self.group_size
+
+    def vector_at(self, group: int, j: int, strip: int) -> int:
+        steps = self.group_size // 4
+        return VECTOR_BYTES * ((group * steps + j) * self.strips + strip)
+
+    def scale_at(self, group: int, strip: int) -> int:
+        return VECTOR_BYTES * ((COLUMNS // 4 + group) * self.strips + strip)
+
+    def minimum_at(self, group: int, strip: int) -> int:
+        return self.scale_at(group, strip) + VECTOR_BYTES * self.groups * self.strips
+
+    @property
+    def record_bytes(self) -> int:
+        factors = self.groups * (2 if self.has_min else 1)
+        return VECTOR_BYTES * self.strips * (COLUMNS // 4 + factors)
+
+
+def _row_addresses(e: Emit, weight: Any, row_bytes: Any, first: Any, last: Any) -> list[Any]:
+    """Addresses of 8 rows; rows past the last are the last."""
+    rows = []
+    for lane in range(LANES):
+        row = e.b.add(first, I64(lane))
+        row = e.b.select(e.b.icmp_signed("<", row, last), row, last)
+        rows.append(e.b.add(weight, e.b.mul(row, row_bytes)))
+    return rows
+
+
+class _Product:
+    """Adds scaled integer dot products to float accumulators, as every kernel here does."""
+
+    def __init__(self, e: Emit, strip: Strip, group_size: int) -> None:
+        self.e, self.strip, self.group_size = e, strip, group_size
+
+    def _field(self, x: Any, block: int, at: int, kind: ir.Type) -> Any:
+        return self.e.splat_load(self.e.at(x, block * layout.ACTIVATION_BYTES + at), kind)
+
+    def start(self, x: Any, block: int, part: int) -> Any:
+        """The integer sum before any product: -offset times the sum of the activations."""
+        shift = self.strip.domain.shift
+        if shift is None:
+            return splat(DWORDS, 0)
+        at = layout.MINUS_SUM if self.group_size == COLUMNS else layout.MINUS_SUM_16 + 4 * part
+        total = self._field(x, block, at, I32)
+        return total if shift == 0 else self.e.b.shl(total, splat(DWORDS, shift))
+
+    def dot(self, x: Any, block: int, part: int) -> Dot:
+        return Dot(self.e, self.strip.domain, self.start(x, block, part))
+
+    def activations(self, x: Any, block: int, part: int, j: int) -> Any:
+        """Columns 4j to 4j + 3 of a group in every lane."""
+        at = block * layout.ACTIVATION_BYTES + part * self.group_size + 4 * j
+        value = self.e.splat_load(self.e.at(x, at), I32)
+        return self.e.b.bitcast(value, ir.VectorType(ir.IntType(8), 4 * LANES))
+
+    def finish(
+        self, acc: Any, total: Any, scale: Any, minimum: Any, x: Any, block: int, part: int
+    ) -> Any:
+        """acc + total * (scale * d), then + minimum * (d * sum)."""
+        e = self.e
+        d = self._field(x, block, layout.SCALE, F32)
+        acc = e.fma(e.to_float(total), e.b.fmul(scale, d), acc)
+        if minimum is None:
+            return acc
+        at = layout.SCALED_SUM if self.group_size == COLUMNS else layout.SCALED_SUM_16 + 4 * part
+        return e.fma(minimum, self._field(x, block, at, F32), acc)
+
+
+def make_direct(fmt: Format, strip: Strip, tokens: int) -> Any:
+    """direct(weight, row_bytes, first, last, x, x_bytes, sums, blocks): a whole strip's product.
+
+    Reads 8 rows from `first` on as they lie in the file and writes tokens x 8 float32 to `sums`.
+    blocks: format blocks per row. Lines of the next strip are asked for on the way.
+    """
+
+    def body(
+        b: Any, weight: Any, row_bytes: Any, first: Any, last: Any,
+        x: Any, x_bytes: Any, sums: Any, blocks: Any,
+    ) -> None:  # fmt: skip
+        e = Emit(b)
+        rows = _row_addresses(e, weight, row_bytes, first, last)
+        xs = [b.add(x, b.mul(x_bytes, I64(t))) for t in range(tokens)]
+        product = _Product(e, strip, fmt.group_size)
+        parts = COLUMNS // fmt.group_size
+        zero = ir.Constant(FLOATS, [0.0] * LANES)
+        accs = [cgutils.alloca_once_value(b, zero) for _ in range(tokens)]
+        ahead = b.add(rows[0], b.add(b.mul(row_bytes, I64(LANES)), I64(PREFETCH_AHEAD)))
+        with cgutils.for_range(b, blocks) as loop:
+            at = b.mul(loop.index, I64(fmt.type_size))
+            here = [b.add(row, at) for row in rows]
+            x_at = b.mul(loop.index, I64(fmt.block_size // COLUMNS * layout.ACTIVATION_BYTES))
+            x_here = [b.add(row, x_at) for row in xs]
+            lines = _lines(b, ahead, loop.index, LANES * fmt.type_size)
+            block = strip.read(e, here)
+            waiting: dict[int, list[Any]] = {}
+            done = 0
+            values = [b.load(acc) for acc in accs]
+            groups = fmt.block_size // fmt.group_size
+            for number, (group, vectors) in enumerate(block.groups):
+                for line in lines[
+                    len(lines) * number // groups : len(lines) * (number + 1) // groups
+                ]:
+                    e.prefetch(line)
+                where = divmod(group, parts)
+                dots = [product.dot(xt, *where) for xt in x_here]
+                for j, w in enumerate(vectors):
+                    for dot, xt in zip(dots, x_here, strict=True):
+                        dot.add(w, product.activations(xt, *where, j))
+                waiting[group] = [dot.total() for dot in dots]
+                while done in waiting:  # floats are added in column order, whatever came first
+                    where = divmod(done, parts)
+                    scale = block.scale(done)
+                    minimum = block.minimum(done) if block.minimum else None
+                    values = [
+                        product.finish(value, total, scale, minimum, xt, *where)
+                        for value, total, xt in zip(values, waiting.pop(done), x_here, strict=True)
+                    ]
+                    done += 1
+            for acc, value in zip(accs, values, strict=True):
+                b.store(value, acc)
+        for t, acc in enumerate(accs):
+            e.store(e.at(sums, VECTOR_BYTES * t), b.load(acc), 4)
+
+    return fixed_intrinsic(types.void, *[types.int64] * 8)(body)
+
+
+def _lines(b: Any, start: Any, index: Any, step: int) -> list[Any]:
+    """Addresses of the cache lines of part `index` of a region read `step` bytes at a time."""
+    base = b.add(start, b.mul(index, I64(step)))
+    return [b.add(base, I64(64 * i)) for i in range(-(-step // 64))]
+
+
+def make_fill(fmt: Format, strip: Strip, shape: PanelShape) -> Any:
+    """fill(panel, weight, row_bytes, first, last, which, blocks): one strip into a panel.
+
+    panel: address of the first record; which: the strip's place in it.
+    """
+
+    def body(
+        b: Any, panel: Any, weight: Any, row_bytes: Any, first: Any, last: Any,
+        which: Any, blocks: Any,
+    ) -> None:  # fmt: skip
+        e = Emit(b)
+        rows = _row_addresses(e, weight, row_bytes, first, last)
+        start = b.add(panel, b.mul(which, I64(VECTOR_BYTES)))
+        records = fmt.block_size // COLUMNS
+        with cgutils.for_range(b, blocks) as loop:
+            at = b.mul(loop.index, I64(fmt.type_size))
+            record = b.add(start, b.mul(loop.index, I64(records * shape.record_bytes)))
+            block = strip.read(e, [b.add(row, at) for row in rows])
+            for group, vectors in block.groups:
+                number, part = divmod(group, shape.groups)
+                base = number * shape.record_bytes
+                for j, w in enumerate(vectors):
+                    e.store(e.at(record, base + shape.vector_at(part, j, 0)), w, 32)
+                e.store(e.at(record, base + shape.scale_at(part, 0)), block.scale(group), 32)
+                if block.minimum:
+                    minimum = block.minimum(group)
+                    e.store(e.at(record, base + shape.minimum_at(part, 0)), minimum, 32)
+
+    return fixed_intrinsic(types.void, *[types.int64] * 7)(body)
+
+
+def make_tile(strip: Strip, shape: PanelShape, tokens: int) -> Any:
+    """tile(panel, x, x_bytes, sums, sums_bytes, records): adds a panel's product to `sums`.
+
+    x: the first of `tokens` activation rows, at the panel's first column. sums: (tokens, strips,
+    lanes) float32, tokens `sums_bytes` apart.
+    """
+
+    def body(
+        b: Any, panel: Any, x: Any, x_bytes: Any, sums: Any, sums_bytes: Any, records: Any
+    ) -> None:
+        e = Emit(b)
+        product = _Product(e, strip, shape.group_size)
+        each = [(t, s) for t in range(tokens) for s in range(shape.strips)]
+        xs = [b.add(x, b.mul(x_bytes, I64(t))) for t in range(tokens)]
+        places = {
+            (t, s): e.at(b.add(sums, b.mul(sums_bytes, I64(t))), VECTOR_BYTES * s) for t, s in each
+        }
+        accs = {
+            key: cgutils.alloca_once_value(b, e.load(place, FLOATS, 4))
+            for key, place in places.items()
+        }
+        with cgutils.for_range(b, records) as loop:
+            record = b.add(panel, b.mul(loop.index, I64(shape.record_bytes)))
+            x_at = b.mul(loop.index, I64(layout.ACTIVATION_BYTES))
+            x_here = [b.add(row, x_at) for row in xs]
+            values = {key: b.load(acc) for key, acc in accs.items()}
+            for part in range(shape.groups):
+                _tile_group(e, product, shape, record, x_here, values, part)
+            for key, acc in accs.items():
+                b.store(values[key], acc)
+        for key, place in places.items():
+            e.store(place, b.load(accs[key]), 4)
+
+    return fixed_intrinsic(types.void, *[types.int64] * 6)(body)
+
+
+def _tile_group(
+    e: Emit, product: _Product, shape: PanelShape, record: Any, xs: list[Any],
+    values: dict[tuple[int, int], Any], part: int,
+) -> None:  # fmt: skip
+    """One group of one record for all tokens and strips of a tile; updates `values`."""
+    bytes_kind = ir.VectorType(ir.IntType(8), 4 * LANES)
+    starts = [product.start(x, 0, part) for x in xs]
+    dots = {(t, s): Dot(e, product.strip.domain, starts[t]) for t, s in values}
+    for j in range(shape.group_size // 4):
+        ws = [
+            e.load(e.at(record, shape.vector_at(part, j, s)), bytes_kind, 32)
+            for s in range(shape.strips)
+        ]
+        for t, x in enumerate(xs):
+            a = product.activations(x, 0, part, j)
+            for s, w in enumerate(ws):
+                dots[t, s].add(w, a)
+    for s in range(shape.strips):
+        scale = e.load(e.at(record, shape.scale_at(part, s)), FLOATS, 32)
+        minimum = None
+        if shape.has_min:
+            minimum = e.load(e.at(record, shape.minimum_at(part, s)), FLOATS, 32)
+        for t, x in enumerate(xs):
+            total = dots[t, s].total()
+            values[t, s] = product.finish(values[t, s], total, scale, minimum, x, 0, part)
+
+
+Tile = Callable[..., None]
