@@ -4,6 +4,7 @@ with edgellm.load("smollm2") as model:
     print(model.chat([{"role": "user", "content": "Why is the sky blue?"}]).text)
 """
 
+import os
 import queue
 from collections.abc import Iterable, Iterator
 from typing import Literal, Self
@@ -31,7 +32,7 @@ Ids = Iterable[int]
 
 
 def load(
-    name_or_path: str,
+    name_or_path: str | os.PathLike[str],
     *,
     backend: str = "auto",
     device: str | None = None,

@@ -45,7 +45,9 @@ class Manager:
         self._lock = threading.Lock()
         self._request_ids = count(1)
 
-    def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
+    def load(
+        self, name_or_path: str | os.PathLike[str], options: LoadOptions | None = None
+    ) -> ModelInfo:
         """Loads a model file, or a catalogue model that is pulled first when it is not here yet."""
         path, name, sampling = find_model(name_or_path, self._report)
         with self._lock:
@@ -166,20 +168,21 @@ class Manager:
 
 
 def find_model(
-    name_or_path: str, report: "Report | None" = None
+    name_or_path: str | os.PathLike[str], report: "Report | None" = None
 ) -> tuple[Path, str, Mapping[str, float]]:
     """The file, a name for it, and the sampling its makers advise.
 
     A file that exists goes before a catalogue name; a catalogue model that is not here is pulled.
     """
-    path = Path(name_or_path).expanduser()
+    text = os.fspath(name_or_path)
+    path = Path(text).expanduser()
     if path.is_file():
         return path, path.stem, {}
     from edgellm.catalog import load_catalog
     from edgellm.pull import resolve  # with the clients of hubs: not for a plain file
 
-    path = resolve(name_or_path, report)
-    entry = load_catalog().get(name_or_path.lower())
+    path = resolve(text, report)
+    entry = load_catalog().get(text.lower())
     return (path, entry.name, entry.sampling) if entry else (path, path.stem, {})
 
 

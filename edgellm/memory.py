@@ -21,7 +21,7 @@ def available_memory(cgroup: Path = _CGROUP) -> int:
     ]
     v1 = cgroup / "memory"
     left.append(_left(v1, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
-    return min([psutil.virtual_memory().available, *(n for n in left if n is not None)])
+    return min([int(psutil.virtual_memory().available), *(n for n in left if n is not None)])
 
 
 def _left(group: Path, limit: str, usage: str, reclaimable: str) -> int | None:

@@ -1,5 +1,6 @@
 """A model and a tokenizer without weights: what the engine says can be written in a test."""
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -62,10 +63,17 @@ def noise(tokens: list[int], num_prompt_tokens: int) -> npt.NDArray[np.float32]:
 
 
 class MockModel:
-    """A runner whose logits come from a function of the tokens so far."""
+    """A runner whose logits come from a function of the tokens so far.
 
-    def __init__(self, logits: Callable[[list[int], int], npt.NDArray[np.float32]]) -> None:
+    delay: seconds that a step takes. error: raised by each step while it is set.
+    """
+
+    def __init__(
+        self, logits: Callable[[list[int], int], npt.NDArray[np.float32]], delay: float = 0.0
+    ) -> None:
         self.logits = logits
+        self.delay = delay
+        self.error: Exception | None = None
         self.batches: list[list[tuple[int, int]]] = []  # (seq_id, count) of every step
         self.is_closed = False
 
@@ -73,6 +81,9 @@ class MockModel:
         return chunks
 
     def run(self, batch: list[Chunk]) -> npt.NDArray[np.float32]:
+        time.sleep(self.delay)
+        if self.error is not None:
+            raise self.error
         self.batches.append([(chunk.sequence.seq_id, chunk.count) for chunk in batch])
         rows = []
         for chunk in batch:

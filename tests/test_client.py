@@ -79,7 +79,7 @@ def test_abort_by_id() -> None:
         assert seen[-1].finish_reason == "abort"
         await client.abort("nobody")
 
-    with_client(slowly(says("x" * 60)), body)
+    with_client(MockModel(says("x" * 60), delay=0.005), body)
 
 
 def test_leaving_the_loop_aborts() -> None:
@@ -95,15 +95,7 @@ def test_leaving_the_loop_aborts() -> None:
             await asyncio.sleep(0.01)
         assert stats.running == 0 and stats.tokens_generated < 50
 
-    with_client(slowly(says("x" * 60)), body)
-
-
-def slowly(logits: Callable[[list[int], int], Any]) -> MockModel:
-    def later(tokens: list[int], num_prompt_tokens: int) -> Any:
-        time.sleep(0.005)
-        return logits(tokens, num_prompt_tokens)
-
-    return MockModel(later)
+    with_client(MockModel(says("x" * 60), delay=0.005), body)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +166,7 @@ def test_models_by_name() -> None:
 
 def test_closing_ends_what_runs() -> None:
     async def main() -> None:
-        client = LocalClient(make_manager(slowly(says("x" * 60))))
+        client = LocalClient(make_manager(MockModel(says("x" * 60), delay=0.005)))
         seen = []
         async for event in client.submit(Request("hi", GREEDY)):
             seen.append(event)

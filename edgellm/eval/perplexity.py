@@ -43,6 +43,8 @@ def perplexity(
     """
     if context < 4:
         raise RequestError(f"a context of {context} tokens: at least 4 are needed", "context")
+    if max_chunks is not None and max_chunks < 1:
+        raise RequestError(f"{max_chunks} chunks: at least 1 is needed", "chunks")
     ids = model.tokenize(text)
     chunks = len(ids) // context
     if not chunks:

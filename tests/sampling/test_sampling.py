@@ -88,10 +88,12 @@ def test_penalties_follow_their_definition() -> None:
     assert logits.tolist() == [2.0, -2.0, 1.0, 5.0]
 
 
-@pytest.mark.parametrize("off", [{}, {"repeat_penalty": 2.0, "repeat_last_n": 0}])
-def test_penalties_that_are_off_cost_nothing(off: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "off", [SamplingParams(), SamplingParams(repeat_penalty=2.0, repeat_last_n=0)]
+)
+def test_penalties_that_are_off_cost_nothing(off: SamplingParams) -> None:
     logits = np.ones(4, np.float32)
-    assert penalties(logits, SamplingParams(**off), [0, 1]) is logits
+    assert penalties(logits, off, [0, 1]) is logits
 
 
 def test_the_order_is_the_default_of_llama_cpp() -> None:

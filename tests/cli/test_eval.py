@@ -1,0 +1,104 @@
+"""`edgellm eval perplexity`: llama.cpp's chunking, with a scripted model and on SmolLM2."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgellm import cli
+from edgellm.cli import eval as eval_command
+from edgellm.errors import RequestError
+from edgellm.eval.perplexity import perplexity
+from edgellm.llm import Model
+from tests.mock_model import BOS, MockModel, make_manager, noise
+
+TEXT = "It was a bright cold day in April, and the clocks were striking thirteen."
+
+
+def mock() -> Model:
+    manager = make_manager(MockModel(noise))
+    return Model(manager, manager.models()[0])
+
+
+def by_definition(ids: list[int], context: int) -> list[float]:
+    """Losses of the second half of each chunk, straight from the logits."""
+    losses = []
+    for start in range(0, len(ids) - context + 1, context):
+        chunk = [BOS, *ids[start + 1 : start + context]]
+        for position in range(context // 2, context - 1):
+            row = noise(chunk[: position + 1], 0).astype(float)
+            losses.append(math.log(np.exp(row).sum()) - row[chunk[position + 1]])
+    return losses
+
+
+@pytest.mark.parametrize("context", [8, 9, 30])
+def test_the_second_half_of_each_chunk_is_scored(context: int) -> None:
+    seen: list[Any] = []
+    with mock() as model:
+        found = perplexity(model, TEXT, context, watch=lambda *progress: seen.append(progress))
+        losses = by_definition(model.tokenize(TEXT), context)
+    assert found.perplexity == pytest.approx(math.exp(np.mean(losses)))
+    assert found.tokens == len(losses) == found.chunks * (context - 1 - context // 2)
+    assert found.chunks == (len(TEXT) + 1) // context
+    assert found.error == pytest.approx(
+        found.perplexity * np.std(losses, ddof=1) / len(losses) ** 0.5
+    )
+    assert [done for done, _, _ in seen] == list(range(1, found.chunks + 1))
+    assert seen[-1][1:] == (found.chunks, found.perplexity)
+
+
+def test_the_first_chunks_alone() -> None:
+    with mock() as model:
+        found = perplexity(model, TEXT, 16, max_chunks=2)
+        losses = by_definition(model.tokenize(TEXT)[:32], 16)
+    assert (found.chunks, found.tokens) == (2, len(losses))
+    assert found.perplexity == pytest.approx(math.exp(np.mean(losses)))
+
+
+@pytest.mark.parametrize(("text", "context", "said"), [("short", 16, "6 tokens"), (TEXT, 3, "4")])
+def test_what_cannot_be_scored(text: str, context: int, said: str) -> None:
+    with mock() as model, pytest.raises(RequestError, match=said):
+        perplexity(model, text, context)
+    with mock() as model, pytest.raises(RequestError, match="0 chunks"):
+        perplexity(model, TEXT, 16, max_chunks=0)
+
+
+def test_the_command_prints_a_line_or_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def load(name: str, **options: Any) -> Model:
+        asked.update(options)
+        return mock()
+
+    monkeypatch.setattr(eval_command, "load", load)
+    (tmp_path / "model.gguf").write_bytes(b"never read")
+    (tmp_path / "text").write_text(TEXT)
+    words = ["eval", "perplexity", str(tmp_path / "model.gguf"), str(tmp_path / "text")]
+    assert cli.main([*words, "--context", "16"]) == 0
+    seen = capsys.readouterr()
+    assert seen.out.startswith("perplexity ") and "in 4 chunks of 16" in seen.out
+    assert seen.err == ""
+    assert asked["context_length"] == 16
+    assert cli.main([*words, "--context", "16", "--json", "--chunks", "3"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report.keys() == {"perplexity", "error", "tokens", "chunks", "context"}
+    assert report["chunks"] == 3
+    assert cli.main(words) == 2  # the text does not fill 512 tokens
+    assert cli.main(["eval"]) == 2
+
+
+@pytest.mark.weights
+def test_smollm2_comes_near_llama_cpp(
+    smollm2: Path, oracle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first three chunks; the whole text is measured where speed is."""
+    words = ["eval", "perplexity", str(smollm2), str(oracle / "text" / "gpl3-tail.txt")]
+    assert cli.main([*words, "--chunks", "3", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["tokens"] == 3 * 255
+    assert 5 < report["perplexity"] < 30
