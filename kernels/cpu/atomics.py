@@ -61,6 +61,15 @@ def call_yield(b: Any, address: Any) -> None:
     b.call(b.inttoptr(address, kind.as_pointer()), [])
 
 
+@fixed_intrinsic(types.int64, types.int64, types.int64, WORD, types.int64)
+def call_file(b: Any, address: Any, file: Any, buffer: Any, size: Any) -> Any:
+    """Calls `read` or `write` by its address: (int, void *, size_t) to the bytes done."""
+    values = [b.trunc(file, I32), buffer, size]
+    # Windows returns an int: all that counts is in the lower half.
+    kind = ir.FunctionType(I32, [v.type for v in values])
+    return b.sext(b.call(b.inttoptr(address, kind.as_pointer()), values), I64)
+
+
 @fixed_intrinsic(types.int64)
 def set_float_mode(b: Any) -> Any:
     """Switches denormals off in this thread; returns the mode to restore."""

@@ -2,9 +2,11 @@
 
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-_CGROUP = Path("/sys/fs/cgroup")
+CGROUP = Path("/sys/fs/cgroup")
+OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def affinity_cpus() -> int:
@@ -14,42 +16,54 @@ def affinity_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def quota_cpus() -> float | None:
-    """Processors' worth of time that the control group grants; None is no limit.
+def quota_cpus(root: Path = CGROUP, own_groups: Path = OWN_GROUPS) -> float | None:
+    """Processors' worth of time that the control groups grant; None is no limit.
 
-    Reads cgroup v2's cpu.max of our own group and its parents, then v1's cfs quota.
+    root: where control groups are mounted; own_groups: the file that lists ours. Each group
+    above ours may set a limit too. A container often sees its own group as the root, under a
+    path that does not exist there: missing folders are passed over.
     """
-    limits = [
-        quota
-        for folder in _own_groups()
-        if (quota := _quota(_read(folder / "cpu.max").split())) is not None
-    ]
-    v1 = [_read(_CGROUP / "cpu" / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
-    if all(v1) and (quota := _quota(v1)) is not None:
-        limits.append(quota)
-    return min(limits, default=None)
+    quotas = []
+    for controllers, path in _own_groups(own_groups):
+        if controllers == [""]:  # version 2
+            quotas += [_quota(_read(folder / "cpu.max").split()) for folder in _up(root, path)]
+        elif "cpu" in controllers:
+            names = {"cpu", ",".join(controllers)}
+            folders = [folder for name in names for folder in _up(root / name, path)]
+            quotas += [_quota([_read(f / name) for name in _V1_FILES]) for f in folders]
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def usable_threads(wanted: int | None = None) -> int:
-    """Threads to run: `wanted`, but never more than the mask and the quota allow."""
+    """Threads to run: `wanted`, but never more than the mask and the quota allow.
+
+    A quota that is not whole is rounded up: it then slows all threads a little.
+    """
     quota = quota_cpus()
-    most = affinity_cpus() if quota is None else min(affinity_cpus(), max(1, math.ceil(quota)))
+    most = affinity_cpus() if quota is None else min(affinity_cpus(), math.ceil(quota))
     return max(1, most if wanted is None else min(wanted, most))
 
 
-def _own_groups() -> list[Path]:
-    """Folders of our control group and all above it, innermost first."""
-    for line in _read(Path("/proc/self/cgroup")).splitlines():
-        if line.startswith("0::"):
-            inner = _CGROUP / line[3:].lstrip("/")
-            chain = [inner, *inner.parents]
-            return [f for f in chain if f == _CGROUP or _CGROUP in f.parents]
-    return [_CGROUP]
+_V1_FILES = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+
+
+def _own_groups(listing: Path) -> Iterator[tuple[list[str], str]]:
+    """(controllers, path) of each group this process is in: lines "id:controllers:path"."""
+    for line in _read(listing).splitlines():
+        parts = line.split(":", 2)
+        if len(parts) == 3:
+            yield parts[1].split(","), parts[2]
+
+
+def _up(root: Path, path: str) -> list[Path]:
+    """The folder of a group and of all above it, the root's included."""
+    inner = root / path.lstrip("/")
+    return [folder for folder in (inner, *inner.parents) if folder.is_relative_to(root)]
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""
 

@@ -1,18 +1,16 @@
 """Compiled kernels on disk, and their addresses in memory.
 
 A warm process loads objects with llvmlite alone; only a missing one brings Numba in. The folder
-holds code that this user will run: it must be a real folder of ours that nobody else can write.
-A key in its name covers all sources, the versions of the compilers, and the processor.
+holds code that this user will run, so it is a private one. Its name is a key of all sources, the
+versions of the compilers, and the processor.
 """
 
 import ctypes
 import hashlib
 import logging
-import os
-import stat
 import sys
-import tempfile
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -21,11 +19,19 @@ from llvmlite import binding
 
 from edgellm.errors import BackendError
 from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.private_folder import PrivateFolder
 
 KernelKey = tuple[str, ...]  # name, then what it is specialised for
 Progress = Callable[[KernelKey, int, int], None]  # about to compile key, number i of n
 
-_SOURCES = Path(__file__).parent.parent
+KERNEL_TYPE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+_ROOT = Path(__file__).parent.parent
+# What machine code is made from. Packages: the compilers, and where formats take their grids.
+_SOURCES = ("cpu/**/*.py", "formats/**/*.py", "kv.py", "ops.py")
+_PACKAGES = ("numba", "llvmlite", "gguf")
 _log = logging.getLogger("edgellm")
 
 
@@ -35,99 +41,88 @@ def symbol(key: KernelKey) -> str:
 
 
 @cache
-def cache_key() -> str:
-    """Hash of everything that the machine code depends on."""
+def cache_key(root: Path = _ROOT) -> str:
+    """Hash of everything that the machine code depends on. root: the folder of kernel sources."""
     isa = host_isa()
     digest = hashlib.sha256()
-    for path in sorted(_SOURCES.rglob("*.py")):
-        digest.update(path.relative_to(_SOURCES).as_posix().encode())
-        digest.update(path.read_bytes())
-    for word in (version("numba"), version("llvmlite"), sys.version, isa.cpu, isa.features):
-        digest.update(word.encode())
+    for path in sorted(path for pattern in _SOURCES for path in root.glob(pattern)):
+        body = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(body)} ".encode())
+        digest.update(body)
+    for word in (*map(version, _PACKAGES), sys.version, isa.cpu, isa.features):
+        digest.update(f"{word}\n".encode())
     return digest.hexdigest()[:24]
 
 
-def _is_private(folder: Path) -> bool:
-    """Whether nobody but us can have put a file there."""
-    info = folder.lstat()
-    if not stat.S_ISDIR(info.st_mode):
-        return False
-    if not hasattr(os, "getuid"):
-        return True
-    return info.st_uid == os.getuid() and not info.st_mode & 0o077
-
-
-def _open_folder(root: Path) -> Path | None:
-    """The folder for this key, made if need be; None when it cannot be trusted or written."""
-    folder = root / "kernels" / cache_key()
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if _is_private(folder):
-            return folder
-        _log.warning("%s is not a private folder: kernels are compiled anew each time", folder)
-    except OSError as error:
-        _log.warning("no kernel cache in %s (%s): kernels are compiled each time", folder, error)
-    return None
-
-
-def _read(path: Path) -> bytes | None:
-    """The object, unless it is missing, cut short or damaged: its name ends in its own hash."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    body, check = data[:-32], data[-32:]
-    return body if hashlib.sha256(body).digest() == check else None
-
-
-def _write(path: Path, body: bytes) -> None:
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(body + hashlib.sha256(body).digest())
-        os.replace(file.name, path)
-    except OSError as error:
-        _log.warning("kernel cache %s cannot be written: %s", path, error)
+def _checksum(key: KernelKey, body: bytes) -> bytes:
+    """The last 32 bytes of a stored object; of its name, too, so that none stands for another."""
+    return hashlib.sha256(symbol(key).encode() + body).digest()
 
 
 class Library:
-    """Loaded kernels by key. Keep it alive as long as their addresses are used."""
+    """Loaded kernels by key. Keep it alive as long as their addresses are used.
+
+    Threads may share one.
+    """
 
     def __init__(self, cache_root: Path | None, on_compile: Progress | None = None) -> None:
         self._folder = _open_folder(cache_root) if cache_root else None
         self._on_compile = on_compile
         self._addresses: dict[KernelKey, int] = {}
         self._engines: list[object] = []
+        self._lock = threading.RLock()  # checking a new kernel loads others
 
     def load(self, keys: Iterable[KernelKey]) -> None:
         """Makes all of `keys` available, compiling what the folder does not have."""
-        wanted = sorted(set(keys) - self._addresses.keys())
-        found = {k: body for k in wanted if (body := self._stored(k)) is not None}
-        missing = [key for key in wanted if key not in found]
-        for number, key in enumerate(missing):
-            if self._on_compile:
-                self._on_compile(key, number, len(missing))
-            found[key] = self._compile(key)
-        if found:
-            self._link(found)
+        with self._lock:
+            wanted = sorted(set(keys) - self._addresses.keys())
+            stored = {k: body for k in wanted if (body := self._stored(k)) is not None}
+            if stored:
+                self._link(stored)
+            if len(stored) < len(wanted):
+                self._make([key for key in wanted if key not in stored])
 
     def address(self, key: KernelKey) -> int:
         """Where the kernel's code is."""
         return self._addresses[key]
 
     def _stored(self, key: KernelKey) -> bytes | None:
-        return _read(self._folder / f"{symbol(key)}.o") if self._folder else None
+        """The stored object, unless it is missing, cut short or damaged."""
+        data = self._folder and self._folder.read(f"{symbol(key)}.o")
+        if not data or data[-32:] != _checksum(key, data[:-32]):
+            return None
+        return data[:-32]
 
-    def _compile(self, key: KernelKey) -> bytes:
+    def _make(self, missing: list[KernelKey]) -> None:
+        """Compiles, checks and stores kernels, each before the next: an interrupt loses one."""
         from edgellm.kernels.cpu.compile import kernel_object
         from edgellm.kernels.cpu.ops import KERNELS
+        from edgellm.kernels.cpu.self_check import CHECKED, check
 
-        body = kernel_object(symbol(key), KERNELS[key[0]](*key[1:]))
-        if self._folder:
-            _write(self._folder / f"{symbol(key)}.o", body)
-        return body
+        missing.sort(key=lambda key: key[0] in CHECKED)  # checking one may need others
+        for number, key in enumerate(missing):
+            if self._on_compile:
+                self._on_compile(key, number, len(missing))
+            body = kernel_object(symbol(key), KERNELS[key[0]](*key[1:]))
+            self._link({key: body})
+            if key[0] in CHECKED:
+                try:
+                    check(key, self)
+                except BackendError:
+                    del self._addresses[key]
+                    raise
+            self._store(key, body)
 
-    def _link(self, objects: dict[KernelKey, bytes]) -> None:
+    def _store(self, key: KernelKey, body: bytes) -> None:
+        if self._folder is None:
+            return
+        try:
+            self._folder.write(f"{symbol(key)}.o", body + _checksum(key, body))
+        except OSError as error:
+            _log.warning("the kernel cache cannot be written (%s): it is not used", error)
+            self._folder = None
+
+    def _link(self, objects: Mapping[KernelKey, bytes]) -> None:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         machine = binding.Target.from_default_triple().create_target_machine(jit=True)
@@ -135,14 +130,18 @@ class Library:
         for body in objects.values():
             engine.add_object_file(binding.ObjectFileRef.from_data(body))
         engine.finalize_object()
-        for key in objects:
-            address = engine.get_function_address(symbol(key))
+        found = {key: engine.get_function_address(symbol(key)) for key in objects}
+        for key, address in found.items():
             if not address:
                 raise BackendError(f"kernel {symbol(key)} is missing from its object file")
-            self._addresses[key] = address
         self._engines.append(engine)
+        self._addresses.update(found)
 
 
-KERNEL_TYPE = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
-)
+def _open_folder(root: Path) -> PrivateFolder | None:
+    """The folder for this key; None when it cannot be trusted or written."""
+    try:
+        return PrivateFolder(root / "kernels" / cache_key())
+    except OSError as error:
+        _log.warning("no kernel cache (%s): kernels are compiled each time", error)
+        return None

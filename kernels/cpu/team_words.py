@@ -9,9 +9,15 @@ STOP = 3 * WORDS_PER_LINE  # 1 asks workers to return for good
 TABLE = 4 * WORDS_PER_LINE  # the posted step: op table, its length, step record
 NUM_OPS = TABLE + 1
 STEP = TABLE + 2
-SPIN_ROUNDS = TABLE + 3  # rounds of waiting before a worker parks
-YIELD_FUNCTION = TABLE + 4  # address of sched_yield or its like
-STATES = 5 * WORDS_PER_LINE  # one line per thread: ACTIVE or PARKED
+SPIN_ROUNDS = 5 * WORDS_PER_LINE  # rounds of waiting before a worker parks
+YIELD_FUNCTION = SPIN_ROUNDS + 1  # addresses of the system's sched_yield, read and write
+READ_FUNCTION = SPIN_ROUNDS + 2
+WRITE_FUNCTION = SPIN_ROUNDS + 3
+THREADS = 6 * WORDS_PER_LINE  # a line per thread, of the words below
+STATE = 0  # ACTIVE or PARKED
+SLEEP_FILE = 1  # a parked worker reads one byte from here
+WAKE_FILE = 2  # and whoever made it ACTIVE writes that byte here
+BYTE = 3  # room for it
 
 ACTIVE = 0
 PARKED = 1
@@ -19,4 +25,4 @@ PARKED = 1
 
 def num_words(threads: int) -> int:
     """Size of the record."""
-    return STATES + threads * WORDS_PER_LINE
+    return THREADS + threads * WORDS_PER_LINE

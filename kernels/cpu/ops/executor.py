@@ -1,6 +1,6 @@
 """The loops that every thread of the team runs: wait for a step, call its ops, meet, wait again.
 
-Shared words (int64) are described in team.py.
+Shared words (int64) are described in team_words.py.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ from edgellm.kernels.cpu.atomics import (
     atomic_exchange_if,
     atomic_load,
     atomic_store,
+    call_file,
     call_kernel,
     call_yield,
     pause,
@@ -22,16 +23,22 @@ from edgellm.kernels.cpu.simd import offset, pointer
 from edgellm.kernels.cpu.team_words import (
     ACTIVE,
     ARRIVED,
+    BYTE,
     GENERATION,
     NUM_OPS,
     PARKED,
+    READ_FUNCTION,
     SEQUENCE,
+    SLEEP_FILE,
     SPIN_ROUNDS,
-    STATES,
+    STATE,
     STEP,
     STOP,
     TABLE,
+    THREADS,
+    WAKE_FILE,
     WORDS_PER_LINE,
+    WRITE_FUNCTION,
     YIELD_FUNCTION,
 )
 
@@ -69,27 +76,43 @@ def run_ops(team, thread, threads):
     restore_float_mode(mode)
 
 
+@inline
+def sleep(team, line):
+    """Waits until somebody wakes the worker with this line."""
+    word = offset(team, line)
+    place = offset(word, BYTE)
+    # The call may also return because of a signal: then there was no byte.
+    while call_file(team[READ_FUNCTION], word[SLEEP_FILE], place, 1) != 1:
+        if atomic_load(offset(team, STOP)):
+            return
+
+
 def make_lead():
     def lead(team, unused, thread, threads):
-        """Thread 0's part of a posted step."""
+        """Posts the step that the record describes, wakes who sleeps, and does thread 0's part."""
+        atomic_add(offset(team, SEQUENCE), 1)
+        for worker in range(1, threads):
+            word = offset(team, THREADS + worker * WORDS_PER_LINE)
+            if atomic_exchange_if(offset(word, STATE), PARKED, ACTIVE) == PARKED:
+                call_file(team[WRITE_FUNCTION], word[WAKE_FILE], offset(word, BYTE), 1)
         run_ops(team, thread, threads)
 
     return lead
 
 
 def make_work():
-    def work(team, seen, thread, threads):
-        """A worker: runs steps until none came for SPIN_ROUNDS rounds, then parks and returns.
+    def work(team, unused, thread, threads):
+        """A worker: runs steps until told to stop, and sleeps when none came for SPIN_ROUNDS.
 
-        seen[0] is the last step this worker has run. When parking loses the race against a new
-        step, either the worker takes its state back and goes on, or the poster has already
-        counted on waking it and the worker returns to be woken at once.
+        When parking loses the race against a new step, either the worker takes its state back, or
+        the poster was faster and has a byte on its way to end the sleep.
         """
-        state = offset(team, STATES + thread * WORDS_PER_LINE)
-        idle = 0
+        line = THREADS + thread * WORDS_PER_LINE
+        state = offset(team, line + STATE)
+        steps, idle = 0, 0
         while atomic_load(offset(team, STOP)) == 0:
-            if atomic_load(offset(team, SEQUENCE)) != seen[0]:
-                seen[0] += 1
+            if atomic_load(offset(team, SEQUENCE)) != steps:
+                steps += 1
                 run_ops(team, thread, threads)
                 idle = 0
                 continue
@@ -101,24 +124,12 @@ def make_work():
                 continue
             idle = 0
             atomic_store(state, PARKED)
-            if atomic_load(offset(team, SEQUENCE)) == seen[0]:
-                return
-            if atomic_exchange_if(state, PARKED, ACTIVE) != PARKED:
-                return
+            if atomic_load(offset(team, SEQUENCE)) != steps:
+                if atomic_exchange_if(state, PARKED, ACTIVE) == PARKED:
+                    continue
+            sleep(team, line)
 
     return work
 
 
-def make_post():
-    def post(team, woken, thread, threads):
-        """Announces a step; woken[w] becomes 1 for each parked worker that must be woken."""
-        atomic_add(offset(team, SEQUENCE), 1)
-        for worker in range(1, threads):
-            state = offset(team, STATES + worker * WORDS_PER_LINE)
-            parked = atomic_exchange_if(state, PARKED, ACTIVE) == PARKED
-            woken[worker] = 1 if parked else 0
-
-    return post
-
-
-KERNELS = {"lead": make_lead, "work": make_work, "post": make_post}
+KERNELS = {"lead": make_lead, "work": make_work}
