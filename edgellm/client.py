@@ -87,13 +87,17 @@ class LocalClient:
         loop = asyncio.get_running_loop()
         outbox: asyncio.Queue[TokenEvent | Exception] = asyncio.Queue()
 
+        has_left = False
+
         def emit(event: TokenEvent | Exception) -> None:
+            if has_left:  # perhaps before the request had an id to abort it by
+                raise RuntimeError("nobody listens any more")
             loop.call_soon_threadsafe(outbox.put_nowait, event)
 
-        # A long prompt takes a while to tokenise.
-        request_id = await _in_thread(partial(self._manager.submit, request, emit))
-        unfinished = request.params.n
+        unfinished, request_id = request.params.n, None
         try:
+            # A long prompt takes a while to tokenise.
+            request_id = await _in_thread(partial(self._manager.submit, request, emit))
             while unfinished:
                 event = await outbox.get()
                 if isinstance(event, Exception):
@@ -101,7 +105,8 @@ class LocalClient:
                 unfinished -= event.finish_reason is not None
                 yield event
         finally:
-            if unfinished:
+            has_left = True
+            if unfinished and request_id is not None:
                 self._manager.abort(request_id)
 
     async def abort(self, request_id: str) -> None:

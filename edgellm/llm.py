@@ -147,7 +147,10 @@ class Model:
         self._manager.score(ids, take_rows, start, self.info.name)
 
     def complete(self, prompt: str | Ids, params: SamplingParams | None = None) -> Completion:
-        """The continuation of a text, or of token ids taken as they are."""
+        """The continuation of a text, or of token ids taken as they are.
+
+        params: None is what the catalogue advises for this model, else the defaults.
+        """
         return collect(self.stream(prompt, params))
 
     def chat(
@@ -163,7 +166,7 @@ class Model:
         self, prompt: str | Ids, params: SamplingParams | None = None
     ) -> Iterator[TokenEvent]:
         """The events of all params.n answers as they come; leaving the loop aborts the rest."""
-        params = params or SamplingParams()
+        params = params or SamplingParams(**self.info.sampling)
         given = prompt if isinstance(prompt, str) else tuple(prompt)
         request = Request(given, params, model=self.info.name)
         outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import re
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +14,8 @@ from edgellm.client import Client, LocalClient
 from edgellm.completion import collect
 from edgellm.errors import RequestError
 from edgellm.types import Completion, LoadOptions, Request, TokenEvent
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,8 +89,13 @@ async def _chat(client: Client, prompt: str, system: str | None) -> tuple[int, .
 
 def _write(event: TokenEvent) -> None:
     if event.text:
-        sys.stdout.write(event.text)
+        sys.stdout.write(_harmless(event.text) if sys.stdout.isatty() else event.text)
         sys.stdout.flush()
+
+
+def _harmless(text: str) -> str:
+    """The text with control characters shown escaped: a model must not command a terminal."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def _report(completion: Completion) -> dict[str, Any]:

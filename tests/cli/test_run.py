@@ -190,6 +190,22 @@ def test_an_unknown_model_is_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no-such-model" in capsys.readouterr().err
 
 
+def test_a_model_cannot_command_the_terminal(
+    script: Script,
+    model_file: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = ["run", model_file, "hi", "--temperature", "0"]
+    script("a\x1b[2J\tb\n")
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out == "a\x1b[2J\tb\n"  # a pipe gets what the model said
+    script("a\x1b[2J\tb\n")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out == "a\\x1b[2J\tb\n\n"
+
+
 PROGRAM = """
 import sys
 from edgellm import cli
@@ -241,7 +257,7 @@ def test_a_reader_that_leaves_ends_the_answer_silently(model_file: str) -> None:
 
 @pytest.mark.weights
 def test_smollm2_prints_paris(smollm2: Path) -> None:
-    words = [str(smollm2), "-n", "1", "--raw", "The capital of France is", "--context", "2048"]
+    words = [str(smollm2), "-n", "1", "--raw", "The capital of France is", "--temperature", "0"]
     program = "import sys; from edgellm.cli import main; code = main(sys.argv[1:]);"
     program += "print('numba' in sys.modules, file=sys.stderr); sys.exit(code)"
     for _ in range(2):  # the first may have to compile

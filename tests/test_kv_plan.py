@@ -1,0 +1,68 @@
+"""How many blocks a model gets from the memory there is."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from edgellm.errors import BackendError, RequestError
+from edgellm.kernels.ops import KVGroup, KVLayer, Program, Value
+from edgellm.kv_plan import KVTypes, parse_kv_types, plan_blocks
+from edgellm.scheduler import Limits
+
+F16 = KVTypes(np.float16, np.float16)
+MIB = 1 << 20
+
+
+def program() -> Program:
+    """Two layers that see everything and one with a window of 64; 2 heads of 32."""
+    groups = (KVGroup(None, (0, 1)), KVGroup(64, (2,)))
+    layers = tuple(KVLayer(group, 2, 32) for group in (0, 0, 1))
+    return Program((), {"logits": Value(0, 10, "outputs")}, groups, layers, 10)
+
+
+def limits(context_length: int = 1024, max_num_seqs: int = 4) -> Limits:
+    return Limits(context_length, max_num_seqs, 32, 40, 8, (None, 64))
+
+
+def test_every_sequence_gets_a_whole_context_when_memory_is_plenty() -> None:
+    # 1024 tokens are 32 blocks; a window of 64 and a step of 40 touch at most 5.
+    assert plan_blocks(program(), limits(), F16, 1000 * MIB) == (4 * 32, 4 * 5)
+
+
+def test_more_than_one_context_takes_half_of_the_memory_at_most() -> None:
+    one = (32 * 2 + 5) * F16.bytes_per_token(program(), 1) * 32
+    full, windowed = plan_blocks(program(), limits(), F16, 4 * one)
+    assert full == 2 * 32 and windowed == 2 * 5
+    assert plan_blocks(program(), limits(), F16, one) == (32, 5)
+
+
+def test_a_context_that_does_not_fit_is_refused_with_numbers() -> None:
+    with pytest.raises(BackendError, match=r"1024 tokens needs 0.00 GiB .* 0.00 GiB is left"):
+        plan_blocks(program(), limits(), F16, 100)
+    with pytest.raises(BackendError):
+        plan_blocks(program(), limits(), F16, -5)
+
+
+@given(st.integers(1, 5000), st.integers(1, 8), st.integers(0, 64 * MIB))
+def test_a_plan_keeps_to_its_memory(context: int, seqs: int, memory: int) -> None:
+    try:
+        blocks = plan_blocks(program(), limits(context, seqs), F16, memory)
+    except BackendError:
+        return
+    size = sum(n * 32 * F16.bytes_per_token(program(), g) for g, n in enumerate(blocks))
+    assert size <= memory
+    for group, count in enumerate(blocks):
+        assert count >= limits(context, seqs).blocks(group, context)
+
+
+def test_types_of_keys_and_values() -> None:
+    assert parse_kv_types("f16") == F16
+    assert parse_kv_types("F16/f32") == KVTypes(np.float16, np.float32)
+    assert KVTypes(np.float16, np.float32).bytes_per_token(program(), 0) == 2 * 2 * 32 * (2 + 4)
+    storage = KVTypes(np.float16, np.float32).allocate(program(), (3, 2))
+    assert {array.dtype for array in storage.keys} == {np.dtype(np.float16)}
+    assert {array.dtype for array in storage.values} == {np.dtype(np.float32)}
+    for text, said in (("q8_0", "not supported yet"), ("f16/q4_0", "yet"), ("", "expected")):
+        with pytest.raises(RequestError, match=said) as found:
+            parse_kv_types(text)
+        assert found.value.field == "kv_cache_type"
