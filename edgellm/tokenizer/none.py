@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from edgellm.errors import GGUFError, RequestError
+from edgellm.errors import RequestError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.special import Defaults
@@ -14,8 +14,6 @@ def build_none(file: GGUFFile) -> tuple[Vocab, TextModel]:
     size = file.integer(f"{file.string('general.architecture')}.vocab_size")
     if size is None:
         size = len(file.strings(TOKENS) or ())
-    if not 0 <= size < 1 << 31:
-        raise GGUFError(f"{file.path}: vocab_size is {size}, expected less than 2^31")
     vocab = Vocab([""] * size, {}, bytes([TokenType.UNUSED]) * size)
     return vocab, TextModel(_refuse, lambda token: b"", Defaults())
 

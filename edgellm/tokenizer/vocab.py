@@ -1,9 +1,11 @@
-"""The vocabulary of a model file: token texts, types and the way back. Knows no algorithm."""
+"""The vocabulary of a model file: token texts, types and the way back. Knows no algorithm.
+
+The loader has checked that scores and types are numbers and no fewer than the tokens.
+"""
 
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,9 +64,6 @@ def read_scores(file: GGUFFile, count: int) -> npt.NDArray[np.float32]:
     scores = file.numbers(SCORES)
     if scores is None:
         raise GGUFError(f"{file.path}: no key {SCORES}, expected a score for each token")
-    if scores.dtype not in (np.float32, np.int32):
-        raise GGUFError(f"{file.path}: {SCORES} is {scores.dtype}, expected float32 or int32")
-    _check_length(file, SCORES, scores, count)
     values = scores[:count].astype(np.float32)
     if np.isnan(values).any():
         raise GGUFError(f"{file.path}: {SCORES} holds a score that is not a number")
@@ -77,16 +76,16 @@ def read_strings(file: GGUFFile, key: str, array: StringArray) -> list[str]:
     The 8 bytes of length before each string become a mark that no text holds, and one split of
     the whole does the rest.
     """
-    mark = "\U0010ffff\U0010ffff"
+    mark = "\U0010ffff"  # four bytes, so two of them take the place of a length
     data = np.array(array.buffer)
-    data[(array.offsets - 8)[:, None] + np.arange(8)] = np.frombuffer(mark.encode(), np.uint8)
+    data[(array.offsets - 8)[:, None] + np.arange(8)] = np.frombuffer(2 * mark.encode(), np.uint8)
     try:
-        strings = data.tobytes().decode().split(mark)[1:]
+        text = data.tobytes().decode()
     except UnicodeDecodeError:
-        strings = []
-    if len(strings) == len(array):
-        return strings
-    return [_decode(file, key, array, i) for i in range(len(array))]
+        return _one_by_one(file, key, array)
+    if text.count(mark) != 2 * len(array):
+        return _one_by_one(file, key, array)
+    return text.split(2 * mark)[1:]
 
 
 def byte_value(text: str) -> int | None:
@@ -100,20 +99,22 @@ def byte_token(byte: int) -> str:
     return f"<0x{byte:02X}>"
 
 
-def _decode(file: GGUFFile, key: str, array: StringArray, i: int) -> str:
-    try:
-        return array.raw(i).decode()
-    except UnicodeDecodeError:
-        raise GGUFError(
-            f"{file.path}: string {i} of {key} is {array.raw(i)[:40]!r}, expected valid UTF-8"
-        ) from None
+def _one_by_one(file: GGUFFile, key: str, array: StringArray) -> list[str]:
+    strings = []
+    for i in range(len(array)):
+        try:
+            strings.append(array.raw(i).decode())
+        except UnicodeDecodeError:
+            raise GGUFError(
+                f"{file.path}: string {i} of {key} is {array.raw(i)[:40]!r}, expected valid UTF-8"
+            ) from None
+    return strings
 
 
 def _read_types(file: GGUFFile, tokens: list[str]) -> bytes:
     types = file.integers(TYPES)
     if types is None:
         return bytes([TokenType.NORMAL]) * len(tokens)
-    _check_length(file, TYPES, types, len(tokens))
     types = types[: len(tokens)]
     known = (types >= 0) & (types <= max(TokenType))
     values = np.where(known, types, TokenType.UNDEFINED).astype(np.uint8)
@@ -124,14 +125,6 @@ def _read_types(file: GGUFFile, tokens: list[str]) -> bytes:
                 "expected <0x00> to <0xFF>"
             )
     return values.tobytes()
-
-
-def _check_length(file: GGUFFile, key: str, values: npt.NDArray[Any], count: int) -> None:
-    if len(values) < count:
-        raise GGUFError(
-            f"{file.path}: {key} has {len(values)} entries, expected one for each of the "
-            f"{count} tokens"
-        )
 
 
 def _shown(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-_REMEMBERED = 1 << 16  # words; then the memory starts anew
+_REMEMBERED = 1 << 15  # words; then the memory starts anew
 _LONGEST = 48  # characters; longer words are seldom seen twice
 
 
