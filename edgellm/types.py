@@ -144,7 +144,7 @@ class ModelInfo:
     context_length: int
     vocab_size: int
     kv_cache_bytes: int
-    sampling: Mapping[str, float] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

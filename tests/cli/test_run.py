@@ -244,8 +244,8 @@ def test_ctrl_c_in_an_answer_ends_with_130(model_file: str) -> None:
 
 def test_a_reader_that_leaves_ends_the_answer_silently(model_file: str) -> None:
     process = started(model_file)
+    assert process.stdout is not None and process.stderr is not None
     try:
-        assert process.stdout is not None and process.stderr is not None
         process.stdout.read(4)
         process.stdout.close()
         assert process.stderr.read() == ""
