@@ -5,6 +5,7 @@ are put together.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm.backends import ROWS, Backends, Note, backend_name
@@ -13,11 +14,12 @@ from edgellm.chat_template import ChatTemplate, load_chat_template
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile, open_gguf
-from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kv_plan import parse_kv_types, plan_blocks
+from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
+from edgellm.kernels.ops import Program
+from edgellm.kv_plan import KVTypes, parse_kv_types, plan_blocks
 from edgellm.memory import available_memory
 from edgellm.model_runner import ModelRunner
-from edgellm.models import read_config, record
+from edgellm.models import ModelConfig, read_config, record
 from edgellm.scheduler import Limits, Scheduler
 from edgellm.tokenizer import Tokenizer, load_tokenizer
 from edgellm.types import LoadOptions, Message, Messages, ModelInfo
@@ -79,45 +81,66 @@ def load_model(
 
     GGUFError for the file, RequestError for an option, BackendError for what cannot run here.
     """
-    _check(options)
-    backend = backend_name(options.backend)
-    types = parse_kv_types(options.kv_cache_type or ROWS[backend].kv_cache_type)
+    _check(options)  # before the file is read
     file = open_gguf(path)
     try:
         config = read_config(file)
         tokenizer = load_tokenizer(file)
-        context = options.context_length or min(config.context_length, DEFAULT_CONTEXT)
-        program = record(file, config, context)
-        limits = Limits(
-            context_length=context,
-            max_num_seqs=options.max_num_seqs,
-            block_size=BLOCK_SIZE,
-            token_budget=_TOKEN_BUDGET + options.max_num_seqs,
-            max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
-            windows=tuple(group.window for group in program.kv_groups),
-        )
-        memory = _memory_for_cache(file, options.memory_limit)
-        num_blocks = plan_blocks(program, limits, types, memory)
-        kv = types.allocate(program, num_blocks)
-        executable = backends.get(backend, options.threads).load(program, kv)
+        ready = make_ready(file, config, options, backends)
     except BaseException:
         file.close()
         raise
-    pools = tuple(BlockPool(blocks) for blocks in num_blocks)
-    engine = Engine(ModelRunner(executable, program), Scheduler(pools, limits))
     info = ModelInfo(
         name=name,
         path=str(path),
         architecture=config.architecture,
-        backend=backend,
-        context_length=context,
-        vocab_size=program.vocab_size,
-        kv_cache_bytes=sum(array.nbytes for array in (*kv.keys, *kv.values)),
+        backend=ready.backend,
+        context_length=ready.context_length,
+        vocab_size=ready.program.vocab_size,
+        kv_cache_bytes=sum(array.nbytes for array in (*ready.kv.keys, *ready.kv.values)),
         sampling=sampling,
     )
     for text in tokenizer.notes:
         note(f"{name}: {text}")
-    return LoadedModel(file, tokenizer, engine, info, note)
+    return LoadedModel(file, tokenizer, ready.engine, info, note)
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """All that steps need, without text: `engine` runs `program` with the storage `kv`."""
+
+    backend: str
+    context_length: int
+    program: Program
+    kv: KVStorage
+    engine: Engine
+
+
+def make_ready(
+    file: GGUFFile, config: ModelConfig, options: LoadOptions, backends: Backends
+) -> Ready:
+    """Records the file's program and binds it to cache storage and one of the backends.
+
+    Errors are those of load_model. The file must stay open until the engine is closed.
+    """
+    backend, types = _check(options)
+    context = options.context_length or min(config.context_length, DEFAULT_CONTEXT)
+    program = record(file, config, context)
+    limits = Limits(
+        context_length=context,
+        max_num_seqs=options.max_num_seqs,
+        block_size=BLOCK_SIZE,
+        token_budget=_TOKEN_BUDGET + options.max_num_seqs,
+        max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
+        windows=tuple(group.window for group in program.kv_groups),
+    )
+    memory = _memory_for_cache(file, options.memory_limit)
+    num_blocks = plan_blocks(program, limits, types, memory)
+    kv = types.allocate(program, num_blocks)
+    executable = backends.get(backend, options.threads).load(program, kv)
+    pools = tuple(BlockPool(blocks) for blocks in num_blocks)
+    engine = Engine(ModelRunner(executable, program), Scheduler(pools, limits))
+    return Ready(backend, context, program, kv, engine)
 
 
 def _memory_for_cache(file: GGUFFile, memory_limit: int | None) -> int:
@@ -127,8 +150,11 @@ def _memory_for_cache(file: GGUFFile, memory_limit: int | None) -> int:
     return (available if memory_limit is None else min(available, memory_limit)) - weights
 
 
-def _check(options: LoadOptions) -> None:
-    """RequestError or BackendError for an option that cannot be used."""
+def _check(options: LoadOptions) -> tuple[str, KVTypes]:
+    """The backend meant and its cache types.
+
+    RequestError or BackendError for an option that cannot be used.
+    """
     if options.device is not None or options.gpu_layers not in ("auto", 0):
         raise BackendError("no backend for a GPU is there yet: leave device and gpu_layers out")
     if options.draft is not None:
@@ -143,3 +169,5 @@ def _check(options: LoadOptions) -> None:
         raise RequestError(
             f"max_num_seqs is {options.max_num_seqs}: 1 to 256 is expected", "max_num_seqs"
         )
+    backend = backend_name(options.backend)
+    return backend, parse_kv_types(options.kv_cache_type or ROWS[backend].kv_cache_type)
