@@ -1,25 +1,37 @@
-"""Token ids to text as they come, never half a character, never a stop string. Knows no engine."""
+"""Token ids to text as they come: no half characters, no stop strings. Knows no vocabulary."""
 
 from codecs import getincrementaldecoder
+from typing import Protocol
 
 from edgellm.errors import RequestError
-from edgellm.tokenizer import Tokenizer
 
 _Utf8 = getincrementaldecoder("utf-8")
+
+
+class Tokens(Protocol):
+    """What is asked of a tokenizer.
+
+    space_prefix: the space that a text's first token may begin with is not the text's own.
+    """
+
+    @property
+    def space_prefix(self) -> bool: ...
+    def token_bytes(self, token_id: int, /) -> bytes: ...
+    def is_control(self, token_id: int, /) -> bool: ...
 
 
 class Detokenizer:
     """The text of one sequence of ids, piece by piece.
 
-    All that `push` and `flush` return, joined, is `tokenizer.decode` of the ids, cut before the
-    stop string that is complete first (of two that end together, the longer). Text that may be the
-    beginning of a stop string is held back until it is known; so is the start of a character.
+    All that `push` and `flush` return, joined, is the tokenizer's `decode` of the ids, cut before
+    the stop string that is complete first (of two that end together, the longer). Text that may be
+    the beginning of a stop string is held back until it is known; so is the start of a character.
     `stopped` is True once a stop string was met: nothing after it is ever returned.
     """
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: Tokens,
         stop: tuple[str, ...] = (),
         skip_special: bool = True,
         continues: bool = False,
@@ -32,7 +44,7 @@ class Detokenizer:
         self._tokenizer = tokenizer
         self._stop = stop
         self._skip_special = skip_special
-        self._drop_space = tokenizer.space_prefix and not continues
+        self._drop_space = not continues and tokenizer.space_prefix
         self._decoder = _Utf8("replace")
         self._held = ""
         self.stopped = False
