@@ -182,14 +182,14 @@ class _Finder:
             if text in self.ids:
                 self.types[self.ids[text]] = TokenType.USER_DEFINED
         eog = {*by_text.values(), *named}
-        have = {text for text, i in by_text.items() if i in eog}
         # In the Harmony and Solar formats <|end|> closes one message of several.
         ends_calls, ends_turns = {"<|call|>", "<|calls|>"}, {"<|return|>", "<|flush|>"}
-        if "<|end|>" in have and have & ends_calls and have & ends_turns:
+        if "<|end|>" in by_text and by_text.keys() & ends_calls and by_text.keys() & ends_turns:
             eog.remove(by_text["<|end|>"])
             self.types[by_text["<|end|>"]] = TokenType.USER_DEFINED
         # Gemma 4 and PLaMo have an ordinary token of this text.
-        if "</s>" in have and ("<|tool_response>" in have or self.ids.get("<|plamo:eos|>") in eog):
+        ordinary = "<|tool_response>" in by_text or self.ids.get("<|plamo:eos|>") in eog
+        if "</s>" in by_text and ordinary:
             eog.remove(by_text["</s>"])
             self.types[by_text["</s>"]] = TokenType.NORMAL
         return frozenset(eog)

@@ -57,6 +57,26 @@ def test_damage_is_named(tmp_path: Path, keys: dict[str, Any], message: str) -> 
         load_tokenizer(open_with(tmp_path, keys))
 
 
+@pytest.mark.parametrize("value", [1, -1, "x", 1.5, True, ["a"], [1], [1.5], [[1]], []], ids=repr)
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(f"tokenizer.ggml.{name}" for name in ("model", "pre", "tokens", "token_type", "merges")),
+        *(f"tokenizer.ggml.{name}" for name in ("scores", "bos_token_id", "fim_pre_token_id")),
+        *(f"tokenizer.ggml.{name}" for name in ("add_bos_token", "add_space_prefix")),
+        "general.architecture",
+        "general.name",
+    ],
+)
+def test_values_of_the_wrong_kind(tmp_path: Path, key: str, value: object) -> None:
+    """A wrong value is refused with its key named, or does not matter."""
+    for keys in (bpe(["a b"]), spm({"a": 1}), gemma4(["a b"], "ab")):
+        try:
+            load_tokenizer(open_with(tmp_path, {**keys, key: value})).encode("ab")
+        except GGUFError as error:
+            assert key in str(error) or key.endswith(("tokens", "merges"))  # or by what they lack
+
+
 def test_strings_in_one_pass(tmp_path: Path) -> None:
     """The mark that stands between strings may itself be in them."""
     mark = "\U0010ffff"
