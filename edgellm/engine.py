@@ -155,7 +155,12 @@ class EngineThread:
         thread.start()
 
     def post(self, action: "Action") -> None:
-        """Has the thread call `action` between two steps. It must be quick."""
+        """Has the thread call `action` between two steps. It must be quick.
+
+        EdgeLLMError when the thread has ended.
+        """
+        if not self._stop.alive:
+            raise EdgeLLMError("the engine is closed: load the model again")
         self._inbox.put(action)
 
     def attach(self, engine: Engine) -> None:

@@ -384,6 +384,8 @@ def test_detach_and_close_end_what_runs(running: EngineThread) -> None:
     running.close()
     running.close()
     assert other.is_closed
+    with pytest.raises(EdgeLLMError, match="closed"):
+        running.attach(engine)
 
 
 def test_the_thread_ends_when_nobody_holds_it() -> None:

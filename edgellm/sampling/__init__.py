@@ -47,13 +47,13 @@ def sample(
     best = greedy(logits)
     if params.temperature <= 0.0:
         return best
-    candidates = Candidates(np.arange(len(logits)), logits)
+    candidates = Candidates(logits)
     for sampler in PIPELINE:
         candidates = sampler(candidates, params)
     mass = np.cumsum(candidates.probabilities())
     draw = uniform(seed, sample_index, len(history)) * mass[-1]
     place = int(np.searchsorted(mass, draw, side="right"))
-    return int(candidates.token_ids[min(place, len(mass) - 1)])
+    return candidates.token(min(place, len(mass) - 1))
 
 
 def greedy(logits: Float32) -> int:

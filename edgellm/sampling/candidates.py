@@ -9,21 +9,28 @@ Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
 
+_GROUP = 64  # logits looked at together when the best of many are sought
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """token_ids (n,) and their logits (n,).
+    """Logits (n,) and the token ids (n,) they belong to; None: every token, in order.
 
     is_sorted: best first, equal logits by ascending id. Otherwise by ascending id.
     """
 
-    token_ids: Ids
     logits: Float32
+    token_ids: Ids | None = None
     is_sorted: bool = False
 
-    def keep(self, count: int) -> "Candidates":
-        """The first `count`."""
-        return Candidates(self.token_ids[:count], self.logits[:count], self.is_sorted)
+    def take(self, places: Ids, is_sorted: bool) -> "Candidates":
+        """Those at `places`, in that order."""
+        ids = places if self.token_ids is None else self.token_ids[places]
+        return Candidates(self.logits[places], ids, is_sorted)
+
+    def token(self, place: int) -> int:
+        """The id of the token at `place`."""
+        return place if self.token_ids is None else int(self.token_ids[place])
 
     def probabilities(self) -> Float64:
         """Softmax over the candidates, (n,)."""
@@ -32,14 +39,29 @@ class Candidates:
 
 
 def best(candidates: Candidates, count: int) -> Candidates:
-    """The `count` largest logits, sorted; equal ones by ascending id."""
+    """The `count` (at least 1) largest logits, sorted; equal ones by ascending id."""
+    logits = candidates.logits
+    count = min(count, len(logits))
     if candidates.is_sorted:
-        return candidates.keep(count)
-    ids, logits = candidates.token_ids, candidates.logits
-    if count < len(ids):
-        threshold = np.partition(logits, -count)[-count]
-        # All that tie with the last one: the sort below then keeps the lowest ids.
-        kept = np.flatnonzero(logits >= threshold)
-        ids, logits = ids[kept], logits[kept]
-    order = np.argsort(-logits, kind="stable")[:count]
-    return Candidates(ids[order], logits[order], is_sorted=True)
+        return candidates.take(np.arange(count), is_sorted=True)
+    places = np.arange(len(logits)) if count == len(logits) else _contenders(logits, count)
+    order = np.argsort(-logits[places], kind="stable")[:count]
+    return candidates.take(places[order], is_sorted=True)
+
+
+def _contenders(logits: Float32, count: int) -> Ids:
+    """Ascending places of the `count` largest and of all that tie with the last of them."""
+    places = None
+    if len(logits) >= count * _GROUP:
+        # The best of each group, one of every n-th: `count` logits at least reach this threshold.
+        even = logits[: len(logits) - len(logits) % _GROUP]
+        threshold = _largest(even.reshape(_GROUP, -1).max(axis=0), count)
+        places = np.flatnonzero(logits >= threshold)
+        logits = logits[places]
+    kept = np.flatnonzero(logits >= _largest(logits, count))
+    return kept if places is None else places[kept]
+
+
+def _largest(values: Float32, count: int) -> float:
+    """The count-th largest."""
+    return float(np.partition(values, -count)[-count])

@@ -25,12 +25,12 @@ def top_p(candidates: Candidates, params: SamplingParams) -> Candidates:
         return candidates
     largest = float(candidates.logits.max())
     total = np.exp(candidates.logits.astype(np.float64) - largest).sum()
-    for count in (_FEW, len(candidates.token_ids)):
+    for count in (_FEW, len(candidates.logits)):
         head = best(candidates, count)
         mass = np.cumsum(np.exp(head.logits.astype(np.float64) - largest)) / total
         if mass[-1] >= params.top_p:
             break
-    return head.keep(int(np.searchsorted(mass, params.top_p)) + 1)
+    return best(head, int(np.searchsorted(mass, params.top_p)) + 1)
 
 
 def min_p(candidates: Candidates, params: SamplingParams) -> Candidates:
@@ -41,8 +41,7 @@ def min_p(candidates: Candidates, params: SamplingParams) -> Candidates:
     if params.min_p <= 0.0:
         return candidates
     threshold = float(candidates.logits.max()) + float(np.log(params.min_p))
-    kept = candidates.logits >= threshold
-    return Candidates(candidates.token_ids[kept], candidates.logits[kept], candidates.is_sorted)
+    return candidates.take(np.flatnonzero(candidates.logits >= threshold), candidates.is_sorted)
 
 
 def temperature(candidates: Candidates, params: SamplingParams) -> Candidates:
@@ -50,4 +49,4 @@ def temperature(candidates: Candidates, params: SamplingParams) -> Candidates:
     if params.temperature <= 0.0:
         return best(candidates, 1)
     scaled = candidates.logits / np.float32(params.temperature)
-    return Candidates(candidates.token_ids, scaled, candidates.is_sorted)
+    return Candidates(scaled, candidates.token_ids, candidates.is_sorted)

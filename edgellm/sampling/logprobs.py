@@ -11,8 +11,6 @@ def logprobs(logits: Float32, token_id: int, count: int) -> tuple[float, list[tu
     norm = largest + float(np.log(np.exp(logits.astype(np.float64) - largest).sum()))
     alternatives: list[tuple[int, float]] = []
     if count:
-        top = best(Candidates(np.arange(len(logits)), logits), count)
-        alternatives = [
-            (int(i), float(x) - norm) for i, x in zip(top.token_ids, top.logits, strict=True)
-        ]
+        top = best(Candidates(logits), count)
+        alternatives = [(top.token(i), float(x) - norm) for i, x in enumerate(top.logits)]
     return float(logits[token_id]) - norm, alternatives

@@ -24,7 +24,11 @@ LOGITS = arrays(
 
 
 def all_of(logits: Float32) -> Candidates:
-    return Candidates(np.arange(len(logits)), logits)
+    return Candidates(logits)
+
+
+def ids(candidates: Candidates) -> list[int]:
+    return [candidates.token(place) for place in range(len(candidates.logits))]
 
 
 def ranking(logits: Float32) -> list[int]:
@@ -38,14 +42,25 @@ def softmax(logits: Float32) -> list[float]:
 
 @given(LOGITS, st.integers(0, 70))
 def test_top_k_keeps_the_first_of_the_ranking(logits: Float32, k: int) -> None:
-    kept = top_k(all_of(logits), SamplingParams(top_k=k)).token_ids.tolist()
+    kept = ids(top_k(all_of(logits), SamplingParams(top_k=k)))
     assert kept == (ranking(logits)[:k] if k else list(range(len(logits))))
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 2000), st.integers(1, 30), st.integers(0, 2**32), st.booleans())
+def test_the_best_of_many_are_the_ranking(size: int, k: int, seed: int, few_values: bool) -> None:
+    logits = np.random.default_rng(seed).normal(size=size).astype(np.float32)
+    if few_values:
+        logits = np.round(logits)
+    chosen = best(all_of(logits), k)
+    assert ids(chosen) == ranking(logits)[:k]
+    assert chosen.logits.tolist() == [logits[i] for i in ids(chosen)]
 
 
 @given(LOGITS, st.floats(0.0, 0.999), st.booleans())
 def test_top_p_keeps_the_fewest_that_reach_p(logits: Float32, p: float, is_sorted: bool) -> None:
     candidates = best(all_of(logits), len(logits)) if is_sorted else all_of(logits)
-    kept = top_p(candidates, SamplingParams(top_p=p)).token_ids.tolist()
+    kept = ids(top_p(candidates, SamplingParams(top_p=p)))
     probabilities = softmax(logits)
     order = ranking(logits)
     assert kept == order[: len(kept)] and kept
@@ -55,14 +70,14 @@ def test_top_p_keeps_the_fewest_that_reach_p(logits: Float32, p: float, is_sorte
 
 def test_top_p_looks_beyond_the_few_when_they_hold_too_little() -> None:
     flat = np.zeros(5000, np.float32)
-    kept = top_p(all_of(flat), SamplingParams(top_p=0.5)).token_ids
+    kept = ids(top_p(all_of(flat), SamplingParams(top_p=0.5)))
     assert abs(len(kept) - 2500) <= 1
-    assert kept.tolist() == list(range(len(kept)))
+    assert kept == list(range(len(kept)))
 
 
 @given(LOGITS, st.floats(0.0, 1.0))
 def test_min_p_keeps_what_is_likely_enough(logits: Float32, p: float) -> None:
-    kept = set(min_p(all_of(logits), SamplingParams(min_p=p)).token_ids.tolist())
+    kept = set(ids(min_p(all_of(logits), SamplingParams(min_p=p))))
     probabilities = softmax(logits)
     for i, probability in enumerate(probabilities):
         ratio = probability / max(probabilities)
@@ -75,7 +90,7 @@ def test_temperature_scales_or_picks() -> None:
     candidates = all_of(np.array([1, 4, 4, 2], np.float32))
     scaled = temperature(candidates, SamplingParams(temperature=2.0))
     assert scaled.logits.tolist() == [0.5, 2, 2, 1]
-    assert temperature(candidates, SamplingParams(temperature=0.0)).token_ids.tolist() == [1]
+    assert ids(temperature(candidates, SamplingParams(temperature=0.0))) == [1]
 
 
 def test_penalties_follow_their_definition() -> None:
