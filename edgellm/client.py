@@ -5,7 +5,7 @@ A Client behaves the same whether the engine runs in this process (LocalClient) 
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
@@ -32,8 +32,11 @@ T = TypeVar("T")
 class Client(Protocol):
     """What front ends may ask. Every error is an EdgeLLMError."""
 
-    def submit(self, request: Request) -> AsyncIterator[TokenEvent]:
-        """The events of all params.n answers as they come; leaving the loop aborts the rest."""
+    def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
+        """The events of all params.n answers as they come; closing it aborts the rest.
+
+        A loop that may be left early wants contextlib.aclosing around it.
+        """
 
     async def abort(self, request_id: str) -> None:
         """Ends a request: its answers finish with reason "abort". An unknown id is no error."""
@@ -83,7 +86,7 @@ class LocalClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def submit(self, request: Request) -> AsyncIterator[TokenEvent]:
+    async def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
         loop = asyncio.get_running_loop()
         outbox: asyncio.Queue[TokenEvent | Exception] = asyncio.Queue()
 

@@ -1,4 +1,4 @@
-"""How much memory this process may still take. Knows nothing of what it is for."""
+"""How much memory this process may take, and has taken. Knows nothing of what it is for."""
 
 from pathlib import Path
 
@@ -22,6 +22,15 @@ def available_memory(cgroup: Path = _CGROUP) -> int:
     v1 = cgroup / "memory"
     left.append(_left(v1, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
     return min([int(psutil.virtual_memory().available), *(n for n in left if n is not None)])
+
+
+def peak_memory() -> int | None:
+    """The most bytes that were resident at once so far; None where the system does not say."""
+    for line in _read(Path("/proc/self/status")).splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    peak: int | None = getattr(psutil.Process().memory_info(), "peak_wset", None)
+    return peak
 
 
 def _left(group: Path, limit: str, usage: str, reclaimable: str) -> int | None:

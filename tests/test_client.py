@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
 from typing import Any
 
 import numpy as np
@@ -84,10 +85,9 @@ def test_abort_by_id() -> None:
 
 def test_leaving_the_loop_aborts() -> None:
     async def body(client: LocalClient) -> None:
-        stream = client.submit(Request("hi", GREEDY))
-        async for _ in stream:
-            break
-        await stream.aclose()  # type: ignore[attr-defined]
+        async with aclosing(client.submit(Request("hi", GREEDY))) as stream:
+            async for _ in stream:
+                break
         for _ in range(500):
             (stats,) = (await client.stats()).values()
             if not stats.running:

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import re
 import sys
+from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
 
@@ -70,10 +71,11 @@ async def _answer(
             params=options.sampling_params(args, info.sampling),
         )
         events = []
-        async for event in client.submit(request):
-            events.append(event)
-            if not args.json:
-                _write(event)
+        async with aclosing(client.submit(request)) as stream:
+            async for event in stream:
+                events.append(event)
+                if not args.json:
+                    _write(event)
     if args.json:
         print_json(_report(collect(events)))
     elif sys.stdout.isatty():
