@@ -9,19 +9,11 @@ import numpy.typing as npt
 
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.cpu import layout, lower
+from edgellm.kernels.cpu.memory import aligned_bytes
 from edgellm.kernels.cpu.objects import Library, Progress
 from edgellm.kernels.cpu.team import Team
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.ops import Program, Rows
-
-_HUGE_PAGE = 1 << 21
-
-
-def aligned_bytes(size: int, alignment: int = _HUGE_PAGE) -> npt.NDArray[np.uint8]:
-    """Memory that starts on a page border; untouched pages take no room."""
-    raw = np.empty(size + alignment, np.uint8)
-    skip = -raw.ctypes.data % alignment
-    return raw[skip : skip + size]
 
 
 class Executable:
@@ -40,11 +32,10 @@ class Executable:
         """The program's outputs, float32 (rows, width), as copies."""
         outputs = len(batch.logits_rows)
         self._reserve(batch.num_tokens, outputs)
-        row_seqs = np.repeat(np.arange(batch.num_seqs, dtype=np.int32), np.diff(batch.query_start))
         arrays = {
             layout.INPUT_IDS: batch.input_ids,
             layout.POSITIONS: batch.positions,
-            layout.ROW_SEQS: row_seqs,
+            layout.QUERY_START: batch.query_start,
             layout.SLOT_MAPPING: batch.slot_mapping,
             layout.BLOCK_TABLES: batch.block_tables,
             layout.LOGITS_ROWS: batch.logits_rows,

@@ -11,18 +11,19 @@ NUM_OUTPUTS = 1
 NUM_SEQS = 2
 INPUT_IDS = 3
 POSITIONS = 4
-ROW_SEQS = 5  # int32 per row: which sequence it belongs to
 SLOT_MAPPING = 6
 BLOCK_TABLES = 7
 BLOCKS_PER_SEQ = 8
 LOGITS_ROWS = 9
 SCRATCH = 10  # SCRATCH_BYTES for each thread
+QUERY_START = 11
 STEP_WORDS = 16
 
 # The op table: the kernel's address, then its args.
 OP_WORDS = 24
 
 SCRATCH_BYTES = 1 << 20
+MAX_HEAD_DIM = 1024
 ROW_ALIGNMENT = 16  # floats: rows of values start and end on a cache line
 
 # Rows of quantised activations: one record per 32 columns. All of it is what products need in

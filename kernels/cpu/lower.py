@@ -19,8 +19,6 @@ from edgellm.kernels.cpu.objects import KernelKey
 from edgellm.kernels.kv import KVArray, KVStorage
 from edgellm.kernels.ops import OpCall, Program, Rows, Value, Weight
 
-MAX_HEADS_PER_KV_HEAD = 256
-
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
@@ -230,8 +228,9 @@ def _attention(plan: Plan, call: OpCall) -> None:
     q, out = call.inputs[0], _output(call)
     keys, values = _cache(plan, call)
     heads, kv_heads = _integer(call, "num_heads"), _integer(call, "num_kv_heads")
-    if heads // kv_heads > MAX_HEADS_PER_KV_HEAD:
-        raise BackendError(f"{heads} query heads over {kv_heads} KV heads: at most 256 to 1")
+    if keys.shape[3] > layout.MAX_HEAD_DIM:
+        most = layout.MAX_HEAD_DIM
+        raise BackendError(f"heads of {keys.shape[3]} numbers: the cpu backend has at most {most}")
     sinks = plan.vector(call.weights[0]) if call.weights else 0
     plan.emit(
         ("attention", _cache_type(keys), _cache_type(values)),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from edgellm.errors import BackendError
 from edgellm.kernels.cpu import layout, lower
+from edgellm.kernels.cpu.memory import aligned_bytes
 from edgellm.kernels.cpu.objects import KERNEL_TYPE, KernelKey, Library, symbol
 from edgellm.kernels.formats import Format, by_id, by_name, dequantize_rows
 from edgellm.kernels.kv import KVStorage
@@ -72,7 +73,7 @@ def _product(weight: Weight, x: Array, library: Library) -> Array:
     calls = plan.calls[1:]
     library.load(call.key for call in calls)
     offsets, size = lower.place(plan.calls, plan.buffers.values(), {"tokens": tokens})
-    arena = np.zeros(size + layout.SCRATCH_BYTES, np.uint8)
+    arena = aligned_bytes(size + layout.SCRATCH_BYTES)
 
     def rows_of(buffer: lower.Buffer) -> Array:
         room = arena[offsets[buffer] :][: tokens * buffer.row_bytes]

@@ -313,6 +313,19 @@ def load_bf16(b: Any, address: Any) -> Any:
     return b.bitcast(b.shl(wide, ir.Constant(i32x8.llvm, [16] * 8)), f32x8.llvm)
 
 
+@fixed_intrinsic(types.void, types.int64, types.float32)
+def store_f32_one(b: Any, address: Any, value: Any) -> None:
+    """One float32."""
+    b.store(value, _address(b, address, F32)).align = 4
+
+
+@fixed_intrinsic(types.void, types.int64, types.float32)
+def store_f16_one(b: Any, address: Any, value: Any) -> None:
+    """One float32 rounded to a half (to nearest even)."""
+    half = ir.HalfType()
+    b.store(b.fptrunc(value, half), _address(b, address, half)).align = 2
+
+
 @fixed_intrinsic(f32x8, types.float32)
 def splat_f32(b: Any, scalar: Any) -> Any:
     """The scalar in all lanes."""

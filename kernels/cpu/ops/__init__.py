@@ -17,7 +17,9 @@ from edgellm.kernels.cpu.ops import (
     moe,
     norm,
     quantize,
+    read,
     rope,
+    store_kv,
 )
 
 Kernel = Callable[..., None]
@@ -35,7 +37,9 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
         moe,
         norm,
         quantize,
+        read,
         rope,
+        store_kv,
     )
     for name, make in family.KERNELS.items()
 }
