@@ -53,8 +53,7 @@ class LoadedModel:
             self._template = load_chat_template(self._file, bos, eos)
             if self._template.is_default:
                 self._note(
-                    f"{self.info.name} brings no chat template: "
-                    f"the one of {self._template.origin} is used"
+                    f"{self.info.name} brings no chat template: {self._template.origin} is used"
                 )
         return self._template
 

@@ -77,7 +77,9 @@ def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """How tokens are chosen and when the answer ends."""
-    group = parser.add_argument_group("sampling")
+    group = parser.add_argument_group(
+        "sampling", "models of the catalogue may come with other defaults (`edgellm show`)"
+    )
     default = SamplingParams()
     group.add_argument(
         "-n", "--max-tokens", type=int, metavar="N", help="the most tokens of the answer"
