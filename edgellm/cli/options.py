@@ -78,7 +78,7 @@ def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """How tokens are chosen and when the answer ends."""
     group = parser.add_argument_group(
-        "sampling", "models of the catalogue may come with other defaults (`edgellm show`)"
+        "sampling", "models of the catalogue may come with other defaults"
     )
     default = SamplingParams()
     group.add_argument(
