@@ -366,6 +366,5 @@ def build_table(
     for row, call in zip(table, calls, strict=True):
         row[0] = kernel_address(call.key)
         for i, word in enumerate(call.words, start=1):
-            is_buffer = isinstance(word, BufferAddress)
-            row[i] = arena + offsets[word.buffer] if is_buffer else word
+            row[i] = arena + offsets[word.buffer] if isinstance(word, BufferAddress) else word
     return table

@@ -11,6 +11,6 @@ def half(low: int, high: int) -> float:
     return float(np.frombuffer(bytes((low, high)), np.float16)[0])
 
 
-def at(pointer: "np.ndarray", offset: int) -> "np.ndarray":  # type: ignore[type-arg]
+def at(pointer: "np.ndarray", offset: int) -> "np.ndarray":
     """The same memory starting `offset` elements later."""
     return pointer[offset:]

@@ -82,6 +82,7 @@ def _fill_by_strip(fmt: Format, strip: Strip, shape: PanelShape) -> Any:
 
 
 def _fill_by_row(fmt: Format, shape: PanelShape) -> Any:
+    assert fmt.unpack is not None
     unpack = jit_tree(fmt.unpack)
     block_size, type_size = fmt.block_size, fmt.type_size
     per_block, groups, has_min = fmt.block_size // fmt.group_size, shape.groups, fmt.has_min
