@@ -132,7 +132,7 @@ def _cpu() -> Cpu:
     isa = host_isa()
     has = set(isa.features.split(","))
     return Cpu(
-        model=_cpu_name() or platform.processor() or "unknown",
+        model=cpu_name() or platform.processor() or "unknown",
         llvm=isa.cpu,
         machine=platform.machine(),
         features=tuple(name for name in _FEATURES if f"+{name}" in has),
@@ -143,7 +143,8 @@ def _cpu() -> Cpu:
     )
 
 
-def _cpu_name() -> str | None:
+def cpu_name() -> str | None:
+    """What the maker calls the processor; None where the system does not say."""
     lines = _read(Path("/proc/cpuinfo")).splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, None)

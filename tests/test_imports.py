@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("", "__main__"),
     ("cli", "tui", "server", "lsp"),
-    ("eval", "quantize"),
+    ("eval", "bench", "quantize"),
     ("llm", "client"),
     ("manager",),
     ("loaded_model",),

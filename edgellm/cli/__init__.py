@@ -34,6 +34,7 @@ COMMANDS = {
     "rm": ("edgellm.cli.rm", "delete a model that pull stored"),
     "tokenize": ("edgellm.cli.tokenize", "text to token ids"),
     "eval": ("edgellm.cli.eval", "measure a model"),
+    "bench": ("edgellm.cli.bench", "how fast a model runs on this machine"),
     "doctor": ("edgellm.cli.doctor", "what this machine offers and what is set up"),
 }
 

@@ -1,0 +1,150 @@
+"""A model opened for timing, and the report of a test in the keys of llama-bench."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from edgellm.backends import Backends, Note
+from edgellm.bench.timing import CHUNK, Samples, Workload, measure
+from edgellm.bench.work import Work, work
+from edgellm.config import cache_dir
+from edgellm.errors import RequestError
+from edgellm.gguf_loader import GGUFFile, open_gguf
+from edgellm.kernels.cpu.limits import usable_threads
+from edgellm.kernels.cpu.plain_read import PlainRead
+from edgellm.kernels.kv import KVArray
+from edgellm.kv_plan import KV_TYPES
+from edgellm.loaded_model import Ready, make_ready
+from edgellm.machine import cpu_name
+from edgellm.memory import peak_memory
+from edgellm.models import read_config
+from edgellm.summary import summarize
+from edgellm.types import LoadOptions
+from edgellm.version import __version__
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """One model, ready to be timed. read: the roofline, where it was asked for."""
+
+    file: GGUFFile
+    ready: Ready
+    work: Work
+    threads: int
+    read: PlainRead | None
+
+    def run(self, test: Workload, repetitions: int) -> Row:
+        """Times one test and reports it. Errors are those of timing.measure.
+
+        llama-bench's keys and meanings: avg_ts and the like are tokens per second of all
+        sequences together, model_size and all other sizes are bytes. Beside them: n_seqs;
+        weight_bytes, what one decoded token reads of the model; read_gbs (GB/s) and share_of_read,
+        how fast that is read by nothing but loads and how much of this speed decoding reaches,
+        None unless measured; gmacs, 10^9 multiply-adds of products per second; peak_memory, the
+        most this process has held so far, None where the system does not say.
+        """
+        is_decode = test.n_gen > 0
+        read = self.read if is_decode else None
+        start = datetime.now(UTC)
+        samples = measure(self.ready.engine, self.ready.program.vocab_size, test, repetitions, read)
+        return {
+            "build_commit": __version__,
+            "cpu_info": cpu_name() or "unknown",
+            "backends": self.ready.backend,
+            **self._model(),
+            "n_batch": CHUNK,
+            "n_ubatch": CHUNK,
+            "n_threads": self.threads,
+            "type_k": _type_name(self.ready.kv.keys),
+            "type_v": _type_name(self.ready.kv.values),
+            **asdict(test),
+            "test_time": start.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **_times(samples.steps_ns, test.num_tokens),
+            **self._rates(test, samples),
+            "peak_memory": peak_memory(),
+        }
+
+    def _model(self) -> Row:
+        summary = summarize(self.file)
+        main_type = summary.tensor_types[0].type if summary.tensor_types else "?"
+        return {
+            "model_filename": summary.path,
+            "model_type": f"{summary.architecture} {_short(summary.parameters)} {main_type}",
+            "model_size": summary.memory.weights,
+            "model_n_params": summary.parameters,
+        }
+
+    def _rates(self, test: Workload, samples: Samples) -> Row:
+        steps, average = len(test.pieces), statistics.fmean(samples.steps_ns)
+        macs = test.num_tokens * self.work.macs_per_token
+        macs += steps * test.n_seqs * self.work.macs_per_output
+        shares = [
+            read * steps / took
+            for read, took in zip(samples.read_ns, samples.steps_ns, strict=False)
+        ]
+        return {
+            "weight_bytes": self.work.num_bytes,
+            "weight_gbs": self.work.num_bytes * steps / average,
+            "read_gbs": self.work.num_bytes / statistics.median(samples.read_ns)
+            if shares
+            else None,
+            "share_of_read": statistics.median(shares) if shares else None,
+            "gmacs": macs / average,
+        }
+
+
+@contextmanager
+def opened(path: Path, options: LoadOptions, roofline: bool, note: Note) -> Iterator[Bench]:
+    """A model to be timed; errors are those of loading it.
+
+    roofline: also time a plain read of what a decoded token touches, on the cpu backend only.
+    note: is told what users should know.
+    """
+    with ExitStack() as stack:
+        file = stack.enter_context(open_gguf(path))
+        backends = Backends(note)
+        stack.callback(backends.close)
+        ready = make_ready(file, read_config(file), options, backends)
+        stack.callback(ready.engine.close)
+        effort, read = work(ready.program), None
+        if roofline:
+            if ready.backend != "cpu":
+                raise RequestError(
+                    f"a plain read is measured on the cpu backend, not on {ready.backend}",
+                    "roofline",
+                )
+            read = PlainRead(effort.weights, cache_dir(), options.threads)
+            stack.callback(read.close)
+        yield Bench(file, ready, effort, usable_threads(options.threads), read)
+
+
+def _times(samples_ns: tuple[int, ...], num_tokens: int) -> Row:
+    rates = [num_tokens * 1e9 / took for took in samples_ns]
+    return {
+        "avg_ns": round(statistics.fmean(samples_ns)),
+        "stddev_ns": round(_deviation(samples_ns)),
+        "avg_ts": statistics.fmean(rates),
+        "stddev_ts": _deviation(rates),
+        "samples_ns": list(samples_ns),
+        "samples_ts": rates,
+    }
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def _type_name(arrays: tuple[KVArray, ...]) -> str | None:
+    """None where no layer has a cache."""
+    names = [name for name, kind in KV_TYPES.items() if arrays and arrays[0].dtype == kind]
+    return names[0] if names else None
+
+
+def _short(count: int) -> str:
+    return f"{count / 1e9:.2f}B" if count >= 1e9 else f"{count / 1e6:.2f}M"

@@ -1,0 +1,169 @@
+"""Times the engine's steps: a prompt of one sequence, or tokens one by one of several.
+
+What llama-bench times with llama_decode: random tokens, logits of the last row of a step computed
+and handed over, nothing sampled, no text. A timed step plans, packs, runs and commits, as every
+step of `run` or `chat` does. Knows nothing of files or machines.
+"""
+
+import random
+import time
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from edgellm.engine import Engine
+from edgellm.errors import BackendError
+from edgellm.generation import Rows
+from edgellm.sequence import Sequence
+from edgellm.types import SamplingParams
+
+CHUNK = 512  # tokens of a prompt in one step
+_REQUEST = "bench"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """n_prompt tokens at once, or n_gen tokens one by one in each of n_seqs sequences.
+
+    One of the two is 0. n_depth: tokens that each sequence has before, computed but not timed.
+    """
+
+    n_prompt: int
+    n_gen: int
+    n_depth: int = 0
+    n_seqs: int = 1
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens whose computation is timed."""
+        return self.n_prompt + self.n_gen * self.n_seqs
+
+    @property
+    def pieces(self) -> list[int]:
+        """How many tokens each timed step adds to each sequence."""
+        return _chunks(self.n_prompt) + [1] * self.n_gen
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that a sequence must have room for; the scheduler wants one more for an answer."""
+        return self.n_depth + self.n_prompt + self.n_gen + 1
+
+
+class Read(Protocol):
+    """Reads the bytes that a decoded token touches, and does nothing else."""
+
+    def run(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Nanoseconds of each repetition, and of one plain read beside it where that was asked for."""
+
+    steps_ns: tuple[int, ...]
+    read_ns: tuple[int, ...] = ()
+
+
+def measure(
+    engine: Engine, vocab_size: int, test: Workload, repetitions: int, read: Read | None = None
+) -> Samples:
+    """Runs a test `repetitions` times after a warm-up that is not counted.
+
+    read: takes turns with the test, as many passes as the test has steps. BackendError when a
+    step fails, or when memory does not hold all sequences at once.
+    """
+    draw = random.Random(0)
+
+    def ids(of: Workload) -> list[list[int]]:
+        length = of.context_length - 1
+        return [draw.choices(range(vocab_size), k=length) for _ in range(of.n_seqs)]
+
+    warm_up = replace(test, n_gen=min(test.n_gen, 1), n_depth=0)
+    _time_steps(engine, warm_up, ids(warm_up))
+    if read:
+        read.run()
+    steps_ns, read_ns = [], []
+    for _ in range(repetitions):
+        steps_ns.append(_time_steps(engine, test, ids(test)))
+        if read:
+            read_ns.append(_time_reads(read, passes=len(test.pieces)))
+    return Samples(tuple(steps_ns), tuple(read_ns))
+
+
+class _Feed:
+    """One sequence whose tokens are known before; takes logits and does nothing with them."""
+
+    request_id = _REQUEST
+
+    def __init__(self, engine: Engine, ids: list[int]) -> None:
+        self.sequence = Sequence(0, [], 0, SamplingParams())
+        self.error: Exception | None = None
+        self._engine = engine
+        self._ids = ids
+
+    def add(self, count: int) -> None:
+        """Gives the engine the next `count` tokens to compute."""
+        known = self.sequence.token_ids
+        is_new = not known
+        known += self._ids[len(known) : len(known) + count]
+        if is_new:
+            self._engine.add(self)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether tokens wait to be computed. Raises what made a step fail."""
+        if self.error is not None:
+            raise self.error
+        return self.sequence.num_computed_tokens < len(self.sequence.token_ids)
+
+    def begin(self) -> None:
+        pass
+
+    def take(self, rows: Rows) -> bool:
+        return False  # more tokens may come
+
+    def abort(self) -> None:
+        pass
+
+    def fail(self, error: Exception) -> None:
+        self.error = error
+
+
+def _time_steps(engine: Engine, test: Workload, ids: list[list[int]]) -> int:
+    """Nanoseconds that the timed part of a test takes."""
+    feeds = [_Feed(engine, own) for own in ids]
+    try:
+        _advance(engine, feeds, _chunks(test.n_depth))
+        before = engine.stats().steps
+        begin = time.perf_counter_ns()
+        _advance(engine, feeds, test.pieces)
+        took = time.perf_counter_ns() - begin
+        if engine.stats().steps - before != len(test.pieces):
+            raise BackendError(
+                f"memory does not hold {test.n_seqs} sequences of {test.context_length} tokens: "
+                "ask for fewer or shorter ones"
+            )
+        return took
+    finally:
+        engine.abort(_REQUEST)
+
+
+def _advance(engine: Engine, feeds: Seq[_Feed], pieces: list[int]) -> None:
+    """Adds a piece to every sequence and computes it, then the next."""
+    for count in pieces:
+        for feed in feeds:
+            feed.add(count)
+        while any(feed.is_behind for feed in feeds):
+            engine.step()
+
+
+def _time_reads(read: Read, passes: int) -> int:
+    """Nanoseconds of one pass."""
+    begin = time.perf_counter_ns()
+    for _ in range(passes):
+        read.run()
+    return (time.perf_counter_ns() - begin) // passes
+
+
+def _chunks(tokens: int) -> list[int]:
+    whole, rest = divmod(tokens, CHUNK)
+    return [CHUNK] * whole + [rest] * (rest > 0)
