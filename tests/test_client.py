@@ -194,6 +194,35 @@ def test_cancelling_does_not_wait_for_a_load(monkeypatch: pytest.MonkeyPatch) ->
     release.set()
 
 
+def test_cancelling_while_a_prompt_is_read_leaves_nothing_behind() -> None:
+    reading, go_on = threading.Event(), threading.Event()
+    manager = make_manager(MockModel(says("x" * 60), delay=0.005))
+    submit = manager.submit
+
+    def slowly(*arguments: Any) -> str:
+        reading.set()
+        go_on.wait(10)
+        return submit(*arguments)
+
+    async def main() -> None:
+        async with LocalClient(manager) as client:
+            manager.submit = slowly  # type: ignore[method-assign]
+            task = asyncio.ensure_future(events_of(client.submit(Request("hi", GREEDY))))
+            await asyncio.to_thread(reading.wait, 10)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+            for _ in range(500):
+                (stats,) = (await client.stats()).values()
+                if stats.steps and not stats.running:
+                    break
+                await asyncio.sleep(0.01)
+            assert stats.steps and stats.tokens_generated < 30
+
+    asyncio.run(main())
+
+
 def test_scores_come_from_the_same_path() -> None:
     manager = make_manager(MockModel(noise))
     rows: dict[int, Any] = {}

@@ -173,12 +173,42 @@ def test_without_blocks_the_newest_is_preempted_and_resumes() -> None:
 
 
 def test_preempted_scoring_reports_nothing_twice() -> None:
-    scheduler = make(num_blocks=10, max_logits_rows=2)
+    scheduler = make(num_blocks=10, max_logits_rows=1)
     driver = Driver(scheduler)
     driver.add(sequence(0, 6), answer=30)
-    driver.add(sequence(1, 22, score_from=2))
-    driver.run()
+    scored = sequence(1, 22, score_from=2)
+    driver.add(scored)
+    preempted = 0
+    while scheduler.has_work:
+        driver.step()
+        preempted += scored in scheduler.waiting and bool(driver.scored[1])
+    assert preempted
     assert driver.scored[1] == list(range(2, 22))
+
+
+def test_nobody_is_let_in_who_would_soon_be_preempted() -> None:
+    scheduler = make(num_blocks=10, windows=(None,))
+    driver = Driver(scheduler)
+    driver.add(sequence(0, 27), answer=2)  # 7 blocks, promised before they are allocated
+    driver.add(sequence(1, 9), answer=2)  # 3 blocks: they fit, but no other block would be left
+    driver.step()
+    assert list(counts(driver.step())) == [0]
+    while 0 not in driver.finished:
+        assert list(counts(driver.step())) == [0]
+    driver.run()
+    assert driver.finished == {0, 1}
+
+
+def test_the_last_free_block_is_used() -> None:
+    scheduler = make(num_blocks=10, windows=(None,))
+    driver = Driver(scheduler)
+    for seq_id in range(2):
+        driver.add(sequence(seq_id, 16), answer=4)  # in the end 5 blocks each
+    driver.step()
+    while not driver.finished:
+        assert not scheduler.waiting
+        driver.step()
+    driver.run()
 
 
 def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers() -> None:
