@@ -206,7 +206,7 @@ def test_cancelling_while_a_prompt_is_read_leaves_nothing_behind() -> None:
 
     async def main() -> None:
         async with LocalClient(manager) as client:
-            manager.submit = slowly  # type: ignore[method-assign]
+            manager.submit = slowly  # type: ignore[method-assign,assignment]
             task = asyncio.ensure_future(events_of(client.submit(Request("hi", GREEDY))))
             await asyncio.to_thread(reading.wait, 10)
             task.cancel()
