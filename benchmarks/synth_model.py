@@ -3,12 +3,11 @@
 
     synth_model.py OUT.gguf --type Q4_K_M
 
-edgellm, llama.cpp and ik_llama.cpp load it. Weights are random blocks whose scales give a matrix
-the spread of a trained one, so that activations stay in a usual range. The types of the tensors
-are those that llama.cpp chooses in the mixes "M" (value and down projections of half of the layers
-in Q6_K); the embedding, which is the output matrix too, is Q6_K under every type below 8 bits. The
-other mixes have one type everywhere else. Takes twice the memory of the largest tensor at most,
-and some seconds.
+The format and its types are llama.cpp's (ik_llama.cpp has no TQ2_0). Weights are random blocks
+whose scales give a matrix the spread of a trained one, so that activations stay in a usual range.
+The mixes "M" have llama.cpp's types: the value and down projections of half of the layers are Q6_K.
+The others have one type for all layers. The embedding, which is the output matrix too, is Q6_K
+under every type below 8 bits. Takes twice the memory of the largest tensor, and some seconds.
 """
 
 import argparse
@@ -35,7 +34,7 @@ ROPE_BASE, NORM_EPS = 10000.0, 1e-5
 class Scales:
     """Where a block keeps its float16 scales: byte offset and size relative to the first.
 
-    The offsets of the K types are chosen so that the mean weight is near 0.
+    The scale of the minima of K types is chosen so that the mean weight is near 0.
     """
 
     places: tuple[tuple[int, float], ...]

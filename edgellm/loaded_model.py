@@ -94,7 +94,7 @@ def load_model(
         path=str(path),
         architecture=config.architecture,
         backend=ready.backend,
-        context_length=ready.context_length,
+        context_length=ready.limits.context_length,
         vocab_size=ready.program.vocab_size,
         kv_cache_bytes=sum(array.nbytes for array in (*ready.kv.keys, *ready.kv.values)),
         sampling=sampling,
@@ -109,7 +109,7 @@ class Ready:
     """All that steps need, without text: `engine` runs `program` with the storage `kv`."""
 
     backend: str
-    context_length: int
+    limits: Limits
     program: Program
     kv: KVStorage
     engine: Engine
@@ -139,7 +139,7 @@ def make_ready(
     executable = backends.get(backend, options.threads).load(program, kv)
     pools = tuple(BlockPool(blocks) for blocks in num_blocks)
     engine = Engine(ModelRunner(executable, program), Scheduler(pools, limits))
-    return Ready(backend, context, program, kv, engine)
+    return Ready(backend, limits, program, kv, engine)
 
 
 def _memory_for_cache(file: GGUFFile, memory_limit: int | None) -> int:

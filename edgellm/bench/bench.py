@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ from edgellm.backends import Backends, Note
 from edgellm.bench.timing import CHUNK, Samples, Workload, measure
 from edgellm.bench.work import Work, work
 from edgellm.config import cache_dir
-from edgellm.errors import RequestError
+from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.plain_read import PlainRead
-from edgellm.kernels.kv import KVArray
+from edgellm.kernels.kv import BLOCK_SIZE, KVArray
 from edgellm.kv_plan import KV_TYPES
 from edgellm.loaded_model import Ready, make_ready
 from edgellm.machine import cpu_name
@@ -100,18 +100,28 @@ class Bench:
 
 
 @contextmanager
-def opened(path: Path, options: LoadOptions, roofline: bool, note: Note) -> Iterator[Bench]:
-    """A model to be timed; errors are those of loading it.
+def opened(
+    path: Path, options: LoadOptions, tests: Sequence[Workload], roofline: bool, note: Note
+) -> Iterator[Bench]:
+    """A model with room for each of `tests`; errors are those of loading it.
 
+    options: those that are left open; the context and the sequences follow from the tests.
     roofline: also time a plain read of what a decoded token touches, on the cpu backend only.
     note: is told what users should know.
     """
+    wanted = replace(
+        options,
+        # One block more than needed lets all sequences in at once.
+        context_length=max(test.length for test in tests) + BLOCK_SIZE,
+        max_num_seqs=max(test.n_seqs for test in tests),
+    )
     with ExitStack() as stack:
         file = stack.enter_context(open_gguf(path))
         backends = Backends(note)
         stack.callback(backends.close)
-        ready = make_ready(file, read_config(file), options, backends)
+        ready = make_ready(file, read_config(file), wanted, backends)
         stack.callback(ready.engine.close)
+        _check_room(ready)
         effort, read = work(ready.program), None
         if roofline:
             if ready.backend != "cpu":
@@ -122,6 +132,17 @@ def opened(path: Path, options: LoadOptions, roofline: bool, note: Note) -> Iter
             read = PlainRead(effort.weights, cache_dir(), options.threads)
             stack.callback(read.close)
         yield Bench(file, ready, effort, usable_threads(options.threads), read)
+
+
+def _check_room(ready: Ready) -> None:
+    """BackendError unless all sequences fit into the cache at once, each with a whole context."""
+    limits = ready.limits
+    for group, free in enumerate(ready.engine.stats().blocks_free):
+        if free < limits.max_num_seqs * limits.blocks(group, limits.context_length):
+            raise BackendError(
+                f"memory does not hold {limits.max_num_seqs} sequences of {limits.context_length} "
+                "tokens: ask for fewer or shorter ones"
+            )
 
 
 def _times(samples_ns: tuple[int, ...], num_tokens: int) -> Row:

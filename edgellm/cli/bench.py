@@ -69,13 +69,9 @@ def run(args: argparse.Namespace) -> int:
         path, _, _ = find_model(args.model, report)
         for threads in args.threads or [None]:
             loading = LoadOptions(
-                backend=args.backend,
-                threads=threads,
-                context_length=max(test.context_length for test in tests),
-                kv_cache_type=args.kv_cache_type,
-                max_num_seqs=max(test.n_seqs for test in tests),
+                backend=args.backend, threads=threads, kv_cache_type=args.kv_cache_type
             )
-            with opened(path, loading, args.roofline, report.note) as bench:
+            with opened(path, loading, tests, args.roofline, report.note) as bench:
                 rows += [bench.run(test, args.repetitions) for test in tests]
     FORMATS[args.output](rows)
     return 0
