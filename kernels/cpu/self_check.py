@@ -54,10 +54,12 @@ def random_rows(
 ) -> npt.NDArray[np.uint8]:
     """Stored rows of random bits whose numbers are neither huge nor tiny: (rows, row bytes)."""
     wanted = rows * columns // fmt.block_size
-    blocks = rng.integers(0, 256, (32 * wanted, fmt.type_size)).astype(np.uint8)
-    with np.errstate(all="ignore"):
-        largest = np.abs(fmt.dequantize(blocks)).max(axis=1)
-    tame: npt.NDArray[np.uint8] = blocks[(largest > 2**-10) & (largest < 2**10)]
+    tame = np.empty((0, fmt.type_size), np.uint8)
+    while len(tame) < wanted:
+        blocks = rng.integers(0, 256, (2 * wanted, fmt.type_size), np.uint8)
+        with np.errstate(all="ignore"):
+            largest = np.abs(fmt.dequantize(blocks)).max(axis=1)
+        tame = np.concatenate([tame, blocks[(largest > 2**-10) & (largest < 2**10)]])
     return tame[:wanted].reshape(rows, fmt.row_bytes(columns))
 
 

@@ -1,0 +1,206 @@
+"""The same bits whatever the batch, the chunks, the neighbours, the blocks and the threads.
+
+Sums within a block are exact integers; all else is added in an order that the position decides.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgellm.kernels.cpu import CpuBackend
+from edgellm.kernels.formats import Format, dequantize_rows
+from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
+from edgellm.kernels.ops import ATTENTION_TILE, Builder, Program
+from tests.kernels.cpu.programs import (
+    COMPUTED,
+    VOCABULARY,
+    Array,
+    Stream,
+    normal,
+    pack,
+    random_weight,
+    rows_of,
+    storage,
+    stored,
+    streams,
+    tokens,
+    whole_numbers,
+)
+
+COUNTS = (*range(1, 10), 16, 33, 64)
+COLUMNS, ROWS = 512, 24 + 5
+
+
+def assert_same_bits(got: Array, want: Array) -> None:
+    np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+def assert_rows_agree(backends: Mapping[int, CpuBackend], program: Program) -> Array:
+    """Runs batches of every size on every team; returns the row of each token id."""
+    every = tokens(np.arange(VOCABULARY))
+    expected = backends[1].load(program, storage(program, 0)).run(every)["logits"]
+    rng = np.random.default_rng(3)
+    for backend in backends.values():
+        executable = backend.load(program, storage(program, 0))
+        for count in COUNTS:
+            ids = rng.permutation(VOCABULARY)[:count]
+            assert_same_bits(executable.run(tokens(ids))["logits"], expected[ids])
+    return expected
+
+
+@pytest.mark.parametrize("fmt", COMPUTED, ids=lambda fmt: fmt.name)
+def test_product_of_each_format(backends: Mapping[int, CpuBackend], fmt: Format) -> None:
+    rng = np.random.default_rng(fmt.type_id)
+    b = Builder()
+    x = normal(rng, VOCABULARY, COLUMNS)
+    weight = random_weight(rng, ROWS, COLUMNS, fmt.name)
+    assert_rows_agree(backends, b.finish(logits=b.matmul(rows_of(b, x), weight)))
+
+
+@pytest.mark.parametrize("fmt", COMPUTED, ids=lambda fmt: fmt.name)
+def test_product_of_each_format_is_right(backend: CpuBackend, fmt: Format) -> None:
+    rng = np.random.default_rng(fmt.type_id)
+    b = Builder()
+    x = whole_numbers(rng, VOCABULARY, COLUMNS)
+    weight = random_weight(rng, ROWS, COLUMNS, fmt.name)
+    program = b.finish(logits=b.matmul(rows_of(b, x), weight))
+    got = backend.load(program, storage(program, 0)).run(tokens(range(VOCABULARY)))["logits"]
+    numbers = dequantize_rows(fmt, weight.data).astype(np.float64)
+    assert np.all(np.abs(got - x @ numbers.T) <= 1e-5 * (np.abs(x) @ np.abs(numbers).T))
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "F16"])
+def test_products_of_experts(backends: Mapping[int, CpuBackend], name: str) -> None:
+    rng = np.random.default_rng(5)
+    experts, top_k, columns = 5, 2, 64
+    b = Builder()
+    routing = b.moe_route(rows_of(b, normal(rng, VOCABULARY, experts)), top_k, gating="softmax")
+    weight = random_weight(rng, experts * ROWS, columns, name)
+    x = rows_of(b, normal(rng, VOCABULARY, columns))
+    product = b.moe_matmul(x, routing, weight, experts=experts)
+    assert_rows_agree(backends, b.finish(logits=b.moe_combine(product, routing)))
+
+
+# ---------------------------------------------------------------- attention
+
+LENGTH = 2 * ATTENTION_TILE + 9
+KINDS: Mapping[str, dict[str, Any]] = {
+    "plain": {},
+    "window": {"window": 100},
+    "window of more than a tile": {"window": ATTENTION_TILE + 44},
+    "soft-cap": {"softcap": 3.0},
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run the same prompt.
+
+    chunks: tokens per step, the last repeated to the end. neighbours: other sequences in each
+    step, one token each. seed: for the order of the blocks.
+    """
+
+    chunks: tuple[int, ...]
+    threads: int = 2
+    neighbours: int = 0
+    seed: int = 0
+
+    def sizes(self) -> Iterator[int]:
+        left, chunks = LENGTH, iter(self.chunks)
+        size = 0
+        while left:
+            size = min(next(chunks, size), left)
+            left -= size
+            yield size
+
+
+WAYS = (
+    Way((LENGTH,), threads=1),
+    Way((LENGTH,), seed=1, neighbours=3),
+    Way((255, 1)),
+    Way((256, 1), threads=1, seed=2),
+    Way((254, 3, 250), neighbours=1),
+    Way((257, 254, 1), seed=3),
+    Way((511, 2, 1), threads=1),
+    Way((512, 4), neighbours=2),
+    Way((7, 64), seed=4),
+    Way((1, 2, 3, 5, 8, 13, 21, 34), threads=1, neighbours=1),
+)
+
+
+def attention_program(kind: str, sinks: bool, head_dim: int = 20) -> Program:
+    rng = np.random.default_rng(11)
+    heads, kv_heads = 6, 2
+    b = Builder()
+    q = rows_of(b, normal(rng, VOCABULARY, heads * head_dim, scale=3))
+    k, v = (rows_of(b, normal(rng, VOCABULARY, kv_heads * head_dim)) for _ in range(2))
+    return b.finish(
+        logits=b.attention(
+            q,
+            k,
+            v,
+            num_heads=heads,
+            num_kv_heads=kv_heads,
+            scale=head_dim**-0.5,
+            sinks=stored(normal(rng, heads, scale=3)) if sinks else None,
+            **KINDS[kind],
+        )
+    )
+
+
+def prompt_rows(
+    backends: Mapping[int, CpuBackend], program: Program, cache: str, way: Way
+) -> Array:
+    """Outputs of all positions of one prompt, run the given way."""
+    prompt = np.random.default_rng(0).integers(0, VOCABULARY, LENGTH).astype(np.int32)
+    group = streams(np.random.default_rng(way.seed), 1 + way.neighbours, LENGTH + 1, 1)
+    stream, neighbours = group[0], group[1:]
+    stream.ids = prompt
+    kv = storage(program, len(group) * len(stream.tables[0]), cache, cache)
+    executable = backends[way.threads].load(program, kv)
+    parts = []
+    for size in way.sizes():
+        work = [(other, 1) for other in neighbours]
+        work.insert(way.neighbours // 2, (stream, size))
+        before = way.neighbours // 2
+        parts.append(executable.run(pack(work))["logits"][before : before + size])
+        forget(kv, stream, program.kv_groups[0].window)
+    return np.concatenate(parts)
+
+
+def forget(kv: KVStorage, stream: Stream, window: int | None) -> None:
+    """Spoils the blocks that no later query may see, as if they had a new owner."""
+    if window is not None:
+        past = max(0, stream.computed - window + 1) // BLOCK_SIZE
+        for array in (*kv.keys, *kv.values):
+            array[stream.tables[0][:past]] = np.nan
+
+
+@pytest.mark.parametrize("cache, head_dim", [("f16", 20), ("f16", 64), ("f32", 64)])
+@pytest.mark.parametrize("sinks", [False, True], ids=["", "sinks"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_ten_ways(
+    backends: Mapping[int, CpuBackend], kind: str, sinks: bool, cache: str, head_dim: int
+) -> None:
+    program = attention_program(kind, sinks, head_dim)
+    expected = prompt_rows(backends, program, cache, WAYS[0])
+    assert np.all(np.isfinite(expected))
+    for way in WAYS[1:]:
+        assert_same_bits(prompt_rows(backends, program, cache, way), expected)
+
+
+@pytest.mark.parametrize("border", [255, 256, 257, 511, 512, 513])
+def test_a_chunk_may_end_anywhere(backends: Mapping[int, CpuBackend], border: int) -> None:
+    program, cache = attention_program("plain", False), "f16"
+    expected = prompt_rows(backends, program, cache, Way((LENGTH,)))
+    assert_same_bits(prompt_rows(backends, program, cache, Way((border, LENGTH))), expected)
+
+
+def test_rows_are_not_all_the_same(backend: CpuBackend) -> None:
+    """Guards the tests above: bits that never change would pass them all."""
+    program = attention_program("plain", False)
+    rows = prompt_rows({2: backend}, program, "f32", Way((LENGTH,)))
+    assert len(np.unique(rows, axis=0)) == LENGTH

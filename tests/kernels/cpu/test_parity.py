@@ -1,0 +1,239 @@
+"""Every op against the reference backend, on random shapes, values and batches."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings, strategies as st
+
+from edgellm.kernels import reference
+from edgellm.kernels.cpu import CpuBackend
+from edgellm.kernels.cpu.lower import LOWERINGS
+from edgellm.kernels.ops import Builder, Program, Value, Weight
+from tests.kernels.cpu.programs import (
+    COMPUTED,
+    VOCABULARY,
+    Array,
+    Rng,
+    normal,
+    pack,
+    random_weight,
+    rows_of,
+    storage,
+    stored,
+    streams,
+    whole_numbers,
+)
+
+TIGHT = 1e-5  # of the largest number of a row, or of 1
+INT8 = 1e-2  # of the norm of a row: what is left of activations as int8
+LENGTH = 700
+FORMAT_NAMES = [fmt.name for fmt in COMPUTED]
+FLOAT_NAMES = [fmt.name for fmt in COMPUTED if fmt.unpack is None]
+
+
+@dataclass
+class Maker:
+    """What a case makes its program from: choices that hypothesis shrinks, and random numbers."""
+
+    data: Any
+    rng: Rng
+    b: Builder
+
+    def pick(self, *choices: Any) -> Any:
+        return self.data.draw(st.sampled_from(choices))
+
+    def rows(self, width: int, scale: float = 1.0) -> Value:
+        return rows_of(self.b, normal(self.rng, VOCABULARY, width, scale=scale))
+
+    def maybe(self, *shape: int) -> Weight | None:
+        return stored(normal(self.rng, *shape)) if self.pick(True, False) else None
+
+
+def embed(m: Maker) -> Value:
+    name = m.pick(*FLOAT_NAMES, "Q5_1", "Q6_K")
+    columns = 512 if name == "Q6_K" else m.pick(36, 8, 100) if name in FLOAT_NAMES else 96
+    return m.b.embed(random_weight(m.rng, VOCABULARY, columns, name), m.pick(1.0, -2.5))
+
+
+def rms_norm(m: Maker) -> Value:
+    heads, size = m.pick(1, 3), m.pick(36, 20, 8, 5)
+    return m.b.rms_norm(m.rows(heads * size, 30), m.maybe(size), m.pick(1e-6, 0.5), heads)
+
+
+def matmul(m: Maker) -> Value:
+    name = m.pick(*FORMAT_NAMES)
+    columns = m.pick(256, 1280) if name not in FLOAT_NAMES else m.pick(36, 8, 300)
+    n = m.pick(8, 29)  # a single product may cancel
+    x = rows_of(m.b, whole_numbers(m.rng, VOCABULARY, columns))
+    return m.b.matmul(x, random_weight(m.rng, n, columns, name), m.maybe(n), m.maybe(1))
+
+
+def add(m: Maker) -> Value:
+    width = m.pick(36, 1, 64)
+    return m.b.add(m.rows(width), m.rows(width))
+
+
+def multiply(m: Maker) -> Value:
+    return m.b.multiply(m.rows(m.pick(36, 1, 64)), m.pick(0.3, -7.0))
+
+
+def softcap(m: Maker) -> Value:
+    return m.b.softcap(m.rows(m.pick(36, 1, 64), m.pick(1, 100)), m.pick(30.0, 1.5))
+
+
+def gated(m: Maker) -> Value:
+    width, kind = m.pick(36, 1, 64), m.pick("silu", "gelu_tanh", "swiglu_clamped")
+    gate, up = m.rows(width, m.pick(1, 30)), m.rows(width, 4)
+    return m.b.gated(gate, up, kind, alpha=1.7, limit=7.0)
+
+
+def rope_table(m: Maker) -> Value:
+    half = m.pick(10, 1, 16)
+    return m.b.rope_table(stored(m.rng.uniform(0, 1, half)), m.pick(1.0, 1.2))
+
+
+def rope(m: Maker) -> Value:
+    heads, head_dim, half = m.pick(1, 3), m.pick(36, 40), m.pick(6, 8, 18)
+    table = m.b.rope_table(stored(m.rng.uniform(0, 1, half)))
+    return m.b.rope(m.rows(heads * head_dim), table, heads, m.pick("split", "interleaved"))
+
+
+def attention(m: Maker) -> Value:
+    kv_heads, shared, head_dim = m.pick(1, 2), m.pick(1, 3), m.pick(20, 64, 36, 5)
+    heads = kv_heads * shared
+    outputs = [
+        m.b.attention(
+            m.rows(heads * head_dim, 2),
+            m.rows(kv_heads * head_dim, 2),
+            m.rows(kv_heads * head_dim),
+            num_heads=heads,
+            num_kv_heads=kv_heads,
+            scale=head_dim**-0.5,
+            window=m.pick(None, 7, 256, 300),
+            softcap=m.pick(None, 2.0, 50.0),
+            sinks=m.maybe(heads),
+        )
+        for _ in range(2)
+    ]
+    return m.b.add(*outputs)
+
+
+def select_outputs(m: Maker) -> Value:
+    return m.b.select_outputs(m.rows(m.pick(36, 1, 64)))
+
+
+def moe_route(m: Maker) -> Value:
+    experts, gating = m.pick(5, 16, 1), m.pick("softmax", "sigmoid", "softmax_selected")
+    table = normal(m.rng, VOCABULARY, experts, scale=3)
+    table[:, -1] = table[:, 0]  # of two equal ones the first goes first
+    return m.b.moe_route(
+        rows_of(m.b, table),
+        m.pick(1, min(3, experts)),
+        gating=gating,
+        normalize=m.pick(True, False),
+        factor=m.pick(1.0, 2.5),
+        selection_bias=m.maybe(experts),
+    )
+
+
+def moe_matmul(m: Maker) -> Value:
+    experts, top_k, n = 5, m.pick(1, 3), m.pick(8, 29)
+    name = m.pick("Q8_0", "F16")
+    columns = 64 if name == "Q8_0" else m.pick(36, 64)
+    weight = random_weight(m.rng, experts * n, columns, name)
+    routing = m.b.moe_route(m.rows(experts), top_k, gating="softmax")
+    width = columns * m.pick(1, top_k)
+    x = rows_of(m.b, whole_numbers(m.rng, VOCABULARY, width))
+    return m.b.moe_matmul(
+        x, routing, weight, experts=experts, bias=m.maybe(experts, n), scale=m.maybe(experts)
+    )
+
+
+def moe_combine(m: Maker) -> Value:
+    top_k, width = m.pick(1, 3), m.pick(36, 1, 64)
+    routing = m.b.moe_route(m.rows(5), top_k, gating="softmax")
+    return m.b.moe_combine(m.rows(top_k * width), routing)
+
+
+CASES: Mapping[str, Callable[[Maker], Value]] = {
+    "embed": embed,
+    "rms_norm": rms_norm,
+    "matmul": matmul,
+    "add": add,
+    "multiply": multiply,
+    "softcap": softcap,
+    "gated": gated,
+    "rope_table": rope_table,
+    "rope": rope,
+    "store_kv": attention,
+    "attention": attention,
+    "select_outputs": select_outputs,
+    "moe_route": moe_route,
+    "moe_matmul": moe_matmul,
+    "moe_combine": moe_combine,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def full_precision_gelu() -> Iterator[None]:
+    """The reference rounds GELU to halves as ggml does, which other backends need not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reference, "_half", lambda x: x)
+        yield
+
+
+@pytest.mark.parametrize("op", sorted(LOWERINGS))
+@settings(max_examples=12, deadline=None, phases=(Phase.reuse, Phase.generate, Phase.shrink))
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_op(backend: CpuBackend, op: str, data: Any, seed: int) -> None:
+    maker = Maker(data, np.random.default_rng(seed), Builder())
+    program = maker.b.finish(logits=CASES[op](maker))
+    assert op in {call.op for call in program.calls}
+    compare(backend, program, maker)
+
+
+def compare(backend: CpuBackend, program: Program, m: Maker) -> None:
+    """A few steps of up to three sequences on both backends."""
+    all_streams = streams(m.rng, m.pick(1, 3), LENGTH, len(program.kv_groups))
+    blocks = 1 + max((int(t.max()) for s in all_streams for t in s.tables), default=0)
+    types = m.pick(("f32", "f32"), ("f16", "f16"), ("f16", "f32"))
+    ours, theirs = (storage(program, blocks, *types) for _ in range(2))
+    executable, specification = backend.load(program, ours), reference.load(program, theirs)
+    for _ in range(m.pick(1, 3)):
+        work = [(stream, m.pick(1, 5, 33, 230)) for stream in all_streams[:: m.pick(1, -1)]]
+        total = sum(count for _, count in work)
+        wanted = np.flatnonzero(m.rng.random(total) < m.pick(0.2, 0.0))
+        batch = pack(work, wanted)
+        got, want = executable.run(batch)["logits"], specification.run(batch)["logits"]
+        assert got.shape == want.shape and got.dtype == want.dtype
+        assert_close(got, want)
+    for mine, other in zip(ours.keys, theirs.keys, strict=True):
+        blocks, heads, slots, head_dim = mine.shape
+        by_dimension = mine.reshape(blocks, heads, head_dim, slots)  # this backend's own order
+        np.testing.assert_array_equal(by_dimension.swapaxes(2, 3), other)
+    for mine, other in zip(ours.values, theirs.values, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def assert_close(got: Array, want: Array) -> None:
+    largest = np.abs(want).max(axis=1, keepdims=True)
+    worst = np.abs(got - want) / (1 + largest)
+    assert np.all(worst <= TIGHT), f"off by {np.max(worst):.1e} of a row's largest, or of 1"
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q5_1", "Q8_0"])
+def test_activations_of_any_size_are_kept_to_int8(backend: CpuBackend, name: str) -> None:
+    rng = np.random.default_rng(1)
+    b = Builder()
+    sizes = np.geomspace(1e-6, 1e6, VOCABULARY)[:, None]
+    x = rows_of(b, normal(rng, VOCABULARY, 512) * sizes.astype(np.float32))
+    program = b.finish(logits=b.matmul(x, stored(normal(rng, 29, 512), name)))
+    (stream,) = streams(rng, 1, VOCABULARY, 0)
+    batch = pack([(stream, VOCABULARY)])
+    got = backend.load(program, storage(program, 0)).run(batch)["logits"]
+    want = reference.load(program, storage(program, 0)).run(batch)["logits"]
+    error = np.linalg.norm(got - want, axis=1) / np.linalg.norm(want, axis=1)
+    assert error.max() < INT8
