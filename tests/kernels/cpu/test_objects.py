@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from edgellm.errors import BackendError
-from edgellm.kernels.cpu import CpuBackend, compile as compiler, objects
+from edgellm.kernels.cpu import CpuBackend, compile as compiler, objects, private_folder
 from edgellm.kernels.cpu.objects import KernelKey, Library, cache_key, symbol
 from edgellm.kernels.cpu.ops import KERNELS, float_matmul
 from edgellm.kernels.cpu.ops.common import inline
@@ -249,6 +249,22 @@ def test_a_folder_put_in_its_place_later_is_not_used(tmp_path: Path, compiled: l
     library.load([ADD, MULTIPLY])
     assert compiled == [symbol(ADD), symbol(MULTIPLY)]
     assert len(list((tmp_path / "moved").iterdir())) == 2
+
+
+def test_a_system_that_cannot_hold_folders_open(
+    tmp_path: Path,
+    compiled: list[str],
+    warnings: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(private_folder, "_HOLDS_FOLDERS", False)
+    for _ in range(2):
+        Library(tmp_path / "real").load([ADD])
+    assert compiled == [symbol(ADD)]
+    folder_of(tmp_path / "link").parent.mkdir(parents=True)
+    folder_of(tmp_path / "link").symlink_to(folder_of(tmp_path / "real"))
+    Library(tmp_path / "link").load([ADD])
+    assert compiled == [symbol(ADD)] * 2 and "is a link" in warnings()[0]
 
 
 def test_a_file_where_the_folder_should_be(
