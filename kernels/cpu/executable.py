@@ -70,16 +70,16 @@ class Executable:
         wanted: dict[Rows, int] = {"tokens": tokens, "outputs": outputs}
         if all(wanted[kind] <= self._capacity[kind] for kind in wanted):
             return
-        for kind, rows in wanted.items():
-            # Powers of two, so that growing is rare.
-            if rows > self._capacity[kind]:
-                self._capacity[kind] = 1 << (rows - 1).bit_length()
+        # Powers of two, so that growing is rare.
+        capacity = {k: max(self._capacity[k], 1 << (n - 1).bit_length()) for k, n in wanted.items()}
         kept = [self._plan.buffers[value] for value in self._program.outputs.values()]
-        self._offsets, size = lower.place(self._plan.calls, kept, self._capacity)
-        self._arena = aligned_bytes(size)
-        self._table = lower.build_table(
-            self._plan.calls, self._offsets, self._arena.ctypes.data, self._library.address
+        offsets, size = lower.place(self._plan.calls, kept, capacity)
+        arena = aligned_bytes(size)
+        table = lower.build_table(
+            self._plan.calls, offsets, arena.ctypes.data, self._library.address
         )
+        # All at once: an interrupt or a lack of memory must not leave a table of another size.
+        self._capacity, self._offsets, self._arena, self._table = capacity, offsets, arena, table
 
 
 def _announce(key: tuple[str, ...], number: int, total: int) -> None:

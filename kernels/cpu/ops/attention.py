@@ -187,6 +187,7 @@ def make_tile(key_type, value_type):
             together = MANY if row + MANY <= rows else 1
             for other in range(row + 1, row + together):
                 is_same = max(lows[other], begin) == low
+                is_same = is_same and (lows[other] < begin) == (lows[row] < begin)  # both add on
                 if not (is_same and min(highs[other], begin + BLOCK_SIZE) == high):
                     together = 1
             if low < high:
