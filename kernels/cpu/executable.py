@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.cpu import layout, lower
+from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.memory import aligned_bytes
 from edgellm.kernels.cpu.objects import Library, Progress
-from edgellm.kernels.cpu.team import Team
+from edgellm.kernels.cpu.team import TEAM_KERNELS, Team
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.ops import Program, Rows
 
@@ -19,10 +20,8 @@ from edgellm.kernels.ops import Program, Rows
 class Executable:
     """Runs one program on batches of any size. Not for two threads at once."""
 
-    def __init__(self, program: Program, kv: KVStorage, library: Library, team: Team) -> None:
-        self._program, self._team, self._library = program, team, library
-        self._plan = lower.plan(program, kv)
-        library.load(call.key for call in self._plan.calls)
+    def __init__(self, program: Program, plan: lower.Plan, library: Library, team: Team) -> None:
+        self._program, self._plan, self._library, self._team = program, plan, library, team
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
         self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
@@ -96,17 +95,23 @@ class CpuBackend:
         on_compile: Progress = _announce,
     ) -> None:
         self._library = Library(cache_root, on_compile)
-        self._team = Team(self._library, threads)
+        self._wanted_threads = threads
+        self._team: Team | None = None
 
     @property
     def threads(self) -> int:
         """Threads that a step runs on."""
-        return self._team.threads
+        return usable_threads(self._wanted_threads)
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
         """Compiles or loads what the program needs."""
-        return Executable(program, kv, self._library, self._team)
+        plan = lower.plan(program, kv)
+        self._library.load({*TEAM_KERNELS, *(call.key for call in plan.calls)})
+        if self._team is None:
+            self._team = Team(self._library, self._wanted_threads)
+        return Executable(program, plan, self._library, self._team)
 
     def close(self) -> None:
         """Ends the team; its executables cannot run any more."""
-        self._team.close()
+        if self._team is not None:
+            self._team.close()
