@@ -19,7 +19,8 @@ import psutil
 from edgellm import config
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.limits import affinity_cpus, quota_cpus, usable_threads
-from edgellm.memory import available_memory
+from edgellm.linux import read_file
+from edgellm.memory import available_memory, memory_limit
 from edgellm.version import __version__
 
 # What kernels may ask for, in LLVM's words, on x86-64 and on AArch64.
@@ -28,7 +29,6 @@ _FEATURES = (
     "avx512fp16 amx-int8 amx-bf16 neon fullfp16 dotprod i8mm bf16 sve sve2 sme"
 ).split()
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyopencl", "gguf", "huggingface_hub", "textual")
-_CGROUP = Path("/sys/fs/cgroup")
 _OPENCL_SECONDS = 20.0
 # In a process of its own: a broken driver may crash or hang instead of raising.
 _OPENCL_PROBE = """
@@ -109,25 +109,6 @@ def examine() -> Machine:
     )
 
 
-def memory_limit(root: Path = _CGROUP) -> int | None:
-    """Bytes that the control group allows (version 2, else 1); None without a limit."""
-    texts = [_read(group / "memory.max") for group in _groups(root)]
-    texts.append(_read(root / "memory" / "memory.limit_in_bytes"))
-    # Version 1 says "no limit" with a number near 2^63.
-    limits = [int(text) for text in texts if text.isdecimal() and int(text) < 1 << 60]
-    return min(limits, default=None)
-
-
-def _groups(root: Path) -> list[Path]:
-    """The folders of our own version 2 group and all above it: each of them may set a limit."""
-    own = next(
-        (line[3:] for line in _read(Path("/proc/self/cgroup")).splitlines() if line[:3] == "0::"),
-        "/",
-    )
-    inner = root / own.strip("/")
-    return [folder for folder in (inner, *inner.parents) if folder.is_relative_to(root)]
-
-
 def _cpu() -> Cpu:
     isa = host_isa()
     has = set(isa.features.split(","))
@@ -145,7 +126,7 @@ def _cpu() -> Cpu:
 
 def cpu_name() -> str | None:
     """What the maker calls the processor; None where the system does not say."""
-    lines = _read(Path("/proc/cpuinfo")).splitlines()
+    lines = read_file(Path("/proc/cpuinfo")).splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, None)
 
@@ -206,11 +187,3 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return versions
-
-
-def _read(path: Path) -> str:
-    """The text of a small file, "" when there is none or it is not ours to read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""

@@ -4,46 +4,47 @@ from pathlib import Path
 
 import psutil
 
-_CGROUP = Path("/sys/fs/cgroup")
+from edgellm.linux import CGROUP_ROOT, OWN_CGROUPS, CgroupVersion, control_groups, read_file
+
+# Version: the files of the limit and of what is in use, and what memory.stat calls reclaimable.
+_FILES: dict[CgroupVersion, tuple[str, str, str]] = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+_NO_LIMIT = 1 << 60  # version 1 says it with a number near 2^63, version 2 with "max"
 
 
-def available_memory(cgroup: Path = _CGROUP) -> int:
+def available_memory(root: Path = CGROUP_ROOT, own_groups: Path = OWN_CGROUPS) -> int:
     """Bytes that can be allocated without swapping, on the machine and in the control group."""
-    own = "/"
-    for line in _read(Path("/proc/self/cgroup")).splitlines():
-        if line.startswith("0::"):
-            own = line[3:]
-    inner = cgroup / own.strip("/")
-    left = [
-        _left(folder, "memory.max", "memory.current", "inactive_file")
-        for folder in (inner, *inner.parents)
-        if folder.is_relative_to(cgroup)
-    ]
-    v1 = cgroup / "memory"
-    left.append(_left(v1, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
+    left = (_left(*found) for found in control_groups("memory", root, own_groups))
     return min([int(psutil.virtual_memory().available), *(n for n in left if n is not None)])
+
+
+def memory_limit(root: Path = CGROUP_ROOT, own_groups: Path = OWN_CGROUPS) -> int | None:
+    """Bytes that the control group and those above it allow; None without a limit."""
+    limits = (_limit(*found) for found in control_groups("memory", root, own_groups))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def peak_memory() -> int | None:
     """The most bytes that were resident at once so far; None where the system does not say."""
-    for line in _read(Path("/proc/self/status")).splitlines():
+    for line in read_file(Path("/proc/self/status")).splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) << 10
     peak: int | None = getattr(psutil.Process().memory_info(), "peak_wset", None)
     return peak
 
 
-def _left(group: Path, limit: str, usage: str, reclaimable: str) -> int | None:
+def _limit(version: CgroupVersion, group: Path) -> int | None:
+    text = read_file(group / _FILES[version][0])
+    return int(text) if text.isdecimal() and int(text) < _NO_LIMIT else None
+
+
+def _left(version: CgroupVersion, group: Path) -> int | None:
     """Bytes left below the limit of a control group; None when it sets none."""
-    most, used = _read(group / limit), _read(group / usage)
-    if not most.isdecimal() or not used.isdecimal():  # "max", or no such file
+    _, usage, reclaimable = _FILES[version]
+    limit, used = _limit(version, group), read_file(group / usage)
+    if limit is None or not used.isdecimal():
         return None
-    stat = dict(line.split(maxsplit=1) for line in _read(group / "memory.stat").splitlines())
-    return max(0, int(most) - int(used) + int(stat.get(reclaimable, "0")))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
+    stat = dict(line.split(maxsplit=1) for line in read_file(group / "memory.stat").splitlines())
+    return max(0, limit - int(used) + int(stat.get(reclaimable, "0")))

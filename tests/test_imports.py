@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernels.ops", "kernels.batch", "kernels.kv"),
     ("kernels.formats",),
     ("kernels", "gguf_loader", "types", "config"),
-    ("errors", "version"),
+    ("errors", "version", "linux"),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
 
@@ -51,7 +51,14 @@ ONLY = {
         "kernels.kv",
         "errors",
     },
-    "kernels.cpu": {"kernels.formats", "kernels.ops", "kernels.batch", "kernels.kv", "errors"},
+    "kernels.cpu": {
+        "kernels.formats",
+        "kernels.ops",
+        "kernels.batch",
+        "kernels.kv",
+        "errors",
+        "linux",
+    },
     "kernels.opencl": {"kernels.formats", "kernels.ops", "kernels.batch", "kernels.kv", "errors"},
 }
 

@@ -1,4 +1,4 @@
-"""What doctor looks at: limits read from made-up control groups, drivers that misbehave."""
+"""What doctor looks at: folders, and drivers that misbehave."""
 
 import importlib.util
 import os
@@ -10,19 +10,6 @@ from typing import Any
 import pytest
 
 from edgellm import machine
-
-
-def test_the_memory_limit_of_either_version_is_found(tmp_path: Path) -> None:
-    assert machine.memory_limit(tmp_path) is None
-    (tmp_path / "memory.max").write_text("max\n")
-    assert machine.memory_limit(tmp_path) is None
-    (tmp_path / "memory.max").write_text("1000000\n")
-    assert machine.memory_limit(tmp_path) == 1000000
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert machine.memory_limit(tmp_path) == 1000000
-    (tmp_path / "memory/memory.limit_in_bytes").write_text("500000\n")
-    assert machine.memory_limit(tmp_path) == 500000
 
 
 def test_this_machine_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from edgellm import memory
-from edgellm.memory import available_memory
+from edgellm.memory import available_memory, memory_limit
 
 
 def group(folder: Path, limit: str, used: int, cache: int, v1: bool = False) -> None:
@@ -19,33 +18,40 @@ def group(folder: Path, limit: str, used: int, cache: int, v1: bool = False) -> 
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with 1000 bytes, and this process in the group /outer/inner."""
 
     class Free:
         available = 1000
 
-    read = memory._read
-    own = Path("/proc/self/cgroup")
     monkeypatch.setattr(psutil, "virtual_memory", Free)
-    monkeypatch.setattr(memory, "_read", lambda p: "0::/outer/inner" if p == own else read(p))
+    listing = tmp_path / "own"
+    listing.write_text("5:memory:/outer/inner\n3:cpu:/\n0::/outer/inner\n")
+    return listing
 
 
-@pytest.mark.usefixtures("machine")
-def test_without_limits_it_is_what_the_machine_has(tmp_path: Path) -> None:
-    assert available_memory(tmp_path) == 1000
+def test_without_limits_it_is_what_the_machine_has(tmp_path: Path, own: Path) -> None:
+    assert (available_memory(tmp_path, own), memory_limit(tmp_path, own)) == (1000, None)
     group(tmp_path / "outer" / "inner", "max", 10, 0)
-    assert available_memory(tmp_path) == 1000
+    group(tmp_path / "memory", "9223372036854771712", 10, 0, v1=True)
+    assert (available_memory(tmp_path, own), memory_limit(tmp_path, own)) == (1000, None)
 
 
-@pytest.mark.usefixtures("machine")
-def test_the_tightest_group_above_us_decides(tmp_path: Path) -> None:
+def test_the_tightest_group_above_us_decides(tmp_path: Path, own: Path) -> None:
     group(tmp_path / "outer" / "inner", "900", 300, 100)
-    assert available_memory(tmp_path) == 700
+    assert (available_memory(tmp_path, own), memory_limit(tmp_path, own)) == (700, 900)
     group(tmp_path / "outer", "500", 300, 50)
-    assert available_memory(tmp_path) == 250
+    assert (available_memory(tmp_path, own), memory_limit(tmp_path, own)) == (250, 500)
+    group(tmp_path / "memory" / "outer", "240", 100, 0, v1=True)
+    assert (available_memory(tmp_path, own), memory_limit(tmp_path, own)) == (140, 240)
     group(tmp_path / "memory", "60", 100, 0, v1=True)
-    assert available_memory(tmp_path) == 0
+    assert (available_memory(tmp_path, own), memory_limit(tmp_path, own)) == (0, 60)
+
+
+def test_a_group_elsewhere_does_not_count(tmp_path: Path, own: Path) -> None:
+    group(tmp_path / "other", "5", 1, 0)
+    group(tmp_path / "cpu", "5", 1, 0, v1=True)
+    assert available_memory(tmp_path, own) == 1000
 
 
 def test_this_machine_has_some() -> None:
