@@ -14,7 +14,9 @@ KVArray = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 class KVStorage:
     """One pair of arrays per layer, (num_blocks, num_kv_heads, BLOCK_SIZE, head_dim).
 
-    float32 or float16, chosen apart for keys and values.
+    float32 or float16, chosen apart for keys and values. The backend that writes a block decides
+    how it lies inside (the cpu backend keeps a head's keys as (head_dim, BLOCK_SIZE)), so that
+    others may copy, move or save whole blocks and read nothing from them.
     """
 
     keys: tuple[KVArray, ...]

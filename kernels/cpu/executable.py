@@ -1,6 +1,7 @@
 """A Program made ready for this processor, and the one call that runs it."""
 
 import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -86,7 +87,10 @@ def _announce(key: tuple[str, ...], number: int, total: int) -> None:
 
 
 class CpuBackend:
-    """The kernel library and the thread team that all executables of a process share."""
+    """The kernel library and the thread team that all executables of a process share.
+
+    Threads may load at the same time; steps of several executables take turns.
+    """
 
     def __init__(
         self,
@@ -97,6 +101,7 @@ class CpuBackend:
         self._library = Library(cache_root, on_compile)
         self._wanted_threads = threads
         self._team: Team | None = None
+        self._lock = threading.Lock()
 
     @property
     def threads(self) -> int:
@@ -107,9 +112,10 @@ class CpuBackend:
         """Compiles or loads what the program needs."""
         plan = lower.plan(program, kv)
         self._library.load({*TEAM_KERNELS, *(call.key for call in plan.calls)})
-        if self._team is None:
-            self._team = Team(self._library, self._wanted_threads)
-        return Executable(program, plan, self._library, self._team)
+        with self._lock:
+            if self._team is None:
+                self._team = Team(self._library, self._wanted_threads)
+            return Executable(program, plan, self._library, self._team)
 
     def close(self) -> None:
         """Ends the team; its executables cannot run any more."""
