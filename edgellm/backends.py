@@ -1,8 +1,12 @@
 """The backends of this process: each is made when first asked for and shared by all models.
 
-Knows how to make each one and nothing of what it does.
+Processors belong to the process, so a team of threads for them does too: models that are loaded
+apart still take turns on one team. Knows how to make each backend and nothing of what it does.
 """
 
+import os
+import threading
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +21,10 @@ Note = Callable[[str], None]  # takes a line that the user should see
 
 
 class Backend(Protocol):
-    """Turns programs into something that runs."""
+    """Turns programs into something that runs. threads: None where they are not its matter."""
+
+    @property
+    def threads(self) -> int | None: ...
 
     def load(self, program: Program, kv: KVStorage) -> Executable: ...
 
@@ -25,38 +32,77 @@ class Backend(Protocol):
 
 
 class Backends:
-    """Makes backends by name and keeps them.
+    """A share in the process's backends, by name. The last share to be closed closes them.
 
     note: is told when a backend needs a while that users should know of.
     """
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self._made: dict[str, tuple[Backend, int | None]] = {}
+        self._held: dict[str, _Shared] = {}
+        self._finish = weakref.finalize(self, _give_back, self._held)
 
     def get(self, name: str, threads: int | None = None) -> Backend:
         """The backend of this name; RequestError when it runs with other threads already."""
-        made, running = self._made.get(name, (None, threads))
-        if made is None:
-            made = ROWS[name].make(threads, self._note)
-            self._made[name] = made, threads
-        if threads not in (None, running):
-            had = "its own choice of threads" if running is None else f"{running} threads"
+        with _LOCK:
+            shared = self._held.get(name) or _take(name, threads, self._note)
+            self._held[name] = shared
+        backend = shared.backend
+        if threads is not None and backend.threads not in (None, _usable(threads)):
             raise RequestError(
-                f"the {name} backend runs with {had} already: load the first model with "
-                f"threads={threads}",
+                f"the {name} backend runs with {backend.threads} threads already: close its "
+                "models before asking for another number",
                 "threads",
             )
-        return made
+        return backend
 
     def close(self) -> None:
-        """Closes all. Their executables must be closed already."""
-        while self._made:
-            self._made.popitem()[1][0].close()
+        """Gives all back. Executables made through this share must be closed already."""
+        _give_back(self._held)
+
+
+@dataclass(eq=False)
+class _Shared:
+    """A backend and how many Backends hold it. key: the process that made it, and its name."""
+
+    key: tuple[int, str]
+    backend: Backend
+    holders: int = 0
+
+
+# By process, because a forked child has none of its parent's threads.
+_SHARED: dict[tuple[int, str], _Shared] = {}
+_LOCK = threading.RLock()  # a Backends may be collected, and give back, while another one takes
+
+
+def _take(name: str, threads: int | None, note: Note) -> _Shared:
+    key = os.getpid(), name
+    if key not in _SHARED:
+        _SHARED[key] = _Shared(key, ROWS[name].make(threads, note))
+    _SHARED[key].holders += 1
+    return _SHARED[key]
+
+
+def _give_back(held: dict[str, _Shared]) -> None:
+    with _LOCK:
+        while held:
+            _, shared = held.popitem()
+            shared.holders -= 1
+            if not shared.holders:
+                del _SHARED[shared.key]
+                shared.backend.close()
+
+
+def _usable(threads: int) -> int:
+    from edgellm.kernels.cpu.limits import usable_threads
+
+    return usable_threads(threads)
 
 
 class _Reference:
     """The numpy backend is a module and holds nothing."""
+
+    threads = None
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
         from edgellm.kernels import reference

@@ -1,4 +1,4 @@
-"""The models of this process and the one thread that runs them. Any thread may call in.
+"""Models and the one engine thread that runs them all. Any thread may call in.
 
 Turns a request into sequences and their consumers. Knows nothing of front ends, nor of what
 happens inside a step.
@@ -38,8 +38,8 @@ class Manager:
     def __init__(self, report: "Report | None" = None) -> None:
         self._report = report
         self._note = report.note if report else _log.warning
+        self._thread = EngineThread()  # before the backends, so that it ends before them
         self._backends = Backends(self._note)
-        self._thread = EngineThread()
         self._models: dict[str, LoadedModel] = {}
         self._loading: set[str] = set()
         self._lock = threading.Lock()

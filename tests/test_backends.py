@@ -1,14 +1,22 @@
 """Backends by name: made once, shared, and clear about what they cannot do."""
 
+import gc
+import os
+import subprocess
+import sys
+
 import pytest
 
 from edgellm import backends
 from edgellm.backends import Backends, Row, backend_name
 from edgellm.errors import BackendError, RequestError
+from edgellm.kernels.cpu import limits
 
 
 class Fake:
-    closed = 0
+    def __init__(self, threads: int | None) -> None:
+        self.threads = threads or 1
+        self.closed = 0
 
     def load(self, program: object, kv: object) -> None:
         raise NotImplementedError
@@ -18,10 +26,16 @@ class Fake:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
-    made = Fake()
-    rows = {"fake": Row(lambda threads, note: made, "f16")}  # type: ignore[arg-type,return-value]
-    monkeypatch.setattr(backends, "ROWS", rows)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Fake]:
+    """All backends called "fake" that were made, on a machine with 8 processors."""
+    made: list[Fake] = []
+
+    def make(threads: int | None, note: object) -> Fake:
+        made.append(Fake(threads))
+        return made[-1]
+
+    monkeypatch.setattr(backends, "ROWS", {"fake": Row(make, "f16")})  # type: ignore[arg-type]
+    monkeypatch.setattr(limits, "usable_threads", lambda wanted: min(wanted, 8))
     return made
 
 
@@ -35,25 +49,63 @@ def test_names() -> None:
     assert found.value.field == "backend"
 
 
-def test_one_of_each_is_made_and_closed(fake: Fake) -> None:
-    made = Backends(print)
-    first: object = made.get("fake")
-    again: object = made.get("fake")
-    assert first is fake
-    assert again is fake
-    made.close()
-    made.close()
-    assert fake.closed == 1
+def test_one_of_each_is_made_and_closed_with_its_last_holder(fakes: list[Fake]) -> None:
+    one, other = Backends(print), Backends(print)
+    assert one.get("fake") is one.get("fake") is other.get("fake")
+    one.close()
+    one.close()
+    assert [fake.closed for fake in fakes] == [0]
+    other.close()
+    assert [fake.closed for fake in fakes] == [1]
+    again = Backends(print)
+    assert again.get("fake") is fakes[1]
+    again.close()
 
 
-def test_a_team_of_threads_does_not_change_its_size(fake: Fake) -> None:
+def test_a_holder_that_is_forgotten_gives_back(fakes: list[Fake]) -> None:
+    Backends(print).get("fake")
+    gc.collect()
+    assert [fake.closed for fake in fakes] == [1]
+
+
+def test_a_team_of_threads_does_not_change_its_size(fakes: list[Fake]) -> None:
+    made, other = Backends(print), Backends(print)
+    try:
+        made.get("fake", 8)
+        assert made.get("fake") is made.get("fake", 8) is other.get("fake", 99)
+        for asker in (made, other):
+            with pytest.raises(RequestError, match="8 threads already") as found:
+                asker.get("fake", 3)
+            assert found.value.field == "threads"
+    finally:
+        made.close()
+        other.close()
+    assert [fake.closed for fake in fakes] == [1]
+
+
+def test_the_reference_has_no_threads() -> None:
     made = Backends(print)
-    made.get("fake", 2)
-    assert made.get("fake") is made.get("fake", 2)
-    with pytest.raises(RequestError, match="2 threads already") as found:
-        made.get("fake", 3)
-    assert found.value.field == "threads"
+    made.get("reference", 1)
+    made.get("reference", 2)
+    made.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_makes_its_own() -> None:
+    program = """
+import os
+from edgellm.backends import Backends
+mine = Backends(print)
+first = mine.get("cpu")
+child = os.fork()
+if child == 0:
     own = Backends(print)
-    own.get("fake")
-    with pytest.raises(RequestError, match="its own choice"):
-        own.get("fake", 2)
+    fresh = own.get("cpu") is not first
+    mine.close()
+    kept = own.get("cpu") is Backends(print).get("cpu")
+    own.close()
+    os._exit(0 if fresh and kept else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
