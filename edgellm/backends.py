@@ -120,9 +120,13 @@ def _make_reference(threads: int | None, note: Note) -> Backend:
 def _make_cpu(threads: int | None, note: Note) -> Backend:
     from edgellm.kernels.cpu import CpuBackend
 
+    is_told = False
+
     def tell(key: tuple[str, ...], number: int, total: int) -> None:
-        if number == 0:
-            note(f"compiling {total} kernels for this processor; this is done once")
+        nonlocal is_told
+        if not is_told:
+            note("compiling kernels for this processor; this is done once")
+        is_told = True
 
     return CpuBackend(cache_dir(), threads, tell)
 

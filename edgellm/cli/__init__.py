@@ -63,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (default: sys.argv without the program) and returns its code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _print_anything()
+    _mend_streams()
     debug = "--debug" in arguments
     try:
         code = _run(arguments)
@@ -94,14 +94,18 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--version", action="version", version=f"edgellm {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", parser_class=_Parser)
+    chosen = parser
     for name, (module_name, summary) in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         if name == named:
+            chosen = sub
             module = import_module(module_name)
             sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS)
             module.add_arguments(sub)
     try:
-        args = parser.parse_args(arguments)
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            chosen.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as leave:  # argparse has said why, or has shown the help
         return leave.code if isinstance(leave.code, int) else 0
     if args.command is None:
@@ -119,10 +123,14 @@ def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error} (an error of edgellm itself: --debug shows where)"
 
 
-def _print_anything() -> None:
-    """Text that the terminal's encoding lacks is shown escaped instead of raising."""
-    for stream in (sys.stdout, sys.stderr):
-        if reconfigure := getattr(stream, "reconfigure", None):
+def _mend_streams() -> None:
+    """Text that the terminal's encoding lacks is shown escaped instead of raising; what is said
+    on a stream that whoever started us has closed goes nowhere."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))
+        elif reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
 
 

@@ -28,6 +28,7 @@ _NUMBERS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s MODEL [options]"
     options.add_model(parser)
     group = parser.add_argument_group("tests", "N may be several numbers with commas between them")
     for short, long, default, least, text in _NUMBERS:

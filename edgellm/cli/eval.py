@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures = parser.add_subparsers(metavar="MEASURE", dest="measure", required=True)
     for name, (_, summary) in MEASURES.items():
         measure = measures.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        measure.usage = "%(prog)s MODEL FILE [options]"
         options.add_model(measure)
         measure.add_argument("file", metavar="FILE", help="a text; - is standard input")
         measure.add_argument(

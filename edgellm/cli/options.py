@@ -24,28 +24,37 @@ _SAMPLING: Mapping[str, tuple[str, type, str]] = {
     "--repeat-last-n": ("repeat_last_n", int, "tokens that the penalties look back on"),
     "--presence-penalty": ("presence_penalty", float, "taken once off what the text has; 0 is off"),
     "--frequency-penalty": ("frequency_penalty", float, "taken off per occurrence; 0 is off"),
-    "--seed": ("seed", int, "the same seed gives the same text; drawn when left out"),
-    "--logprobs": ("logprobs", int, "report log-probabilities, and this many alternatives"),
+    "--logprobs": ("logprobs", int, "--json tells log-probabilities, and so many alternatives"),
 }
-
-
-def allow_options_between(parser: argparse.ArgumentParser) -> None:
-    """Lets options stand between MODEL and a word that may be left out.
-
-    argparse by itself takes that word for missing as soon as an option follows MODEL.
-    """
-    plain = parser.parse_known_args
-
-    def intermixed(args: Any = None, namespace: Any = None) -> Any:
-        parser.parse_known_args = plain  # type: ignore[method-assign]
-        return parser.parse_known_intermixed_args(args, namespace)
-
-    parser.parse_known_args = intermixed  # type: ignore[method-assign]
+_SEED = 0  # so that the same command gives the same text
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The model, always the first word."""
     parser.add_argument("model", metavar="MODEL", help="a model's name, or the path of a GGUF file")
+
+
+def add_text(parser: argparse.ArgumentParser, name: str, what: str) -> None:
+    """A text as a word of the command line, in a file or on standard input."""
+    _allow_options_between(parser)
+    parser.add_argument(
+        "text", metavar=name.upper(), nargs="?", help=f"{what}; else --file or standard input"
+    )
+    parser.add_argument("--file", metavar="FILE", help=f"read the {name} from a file")
+
+
+def text(args: argparse.Namespace, name: str, otherwise: str = "") -> str:
+    """What `add_text` read. RequestError when it is given twice, not at all, or not UTF-8.
+
+    otherwise: what else to do, said when standard input is a terminal.
+    """
+    if args.text is not None and args.file is not None:
+        raise RequestError(f"the {name} is given twice: leave out {name.upper()} or --file", name)
+    if args.text is not None:
+        return _decoded(args.text.encode("utf-8", "surrogatepass"), name.upper())
+    if args.file is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise RequestError(f"no {name}: give one, --file FILE or standard input{otherwise}", name)
+    return read_text(args.file)
 
 
 def add_load_options(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +101,13 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
         shown = text if value is None else f"{text} (default {value})"
         group.add_argument(option, dest=field, type=kind, metavar="N", help=shown)
     group.add_argument(
+        "--seed",
+        type=_seed,
+        default=_SEED,
+        metavar="N",
+        help=f"the same seed gives the same text (default {_SEED}); random: another each time",
+    )
+    group.add_argument(
         "--ignore-eos", action="store_true", help="go on after the model's end of generation"
     )
 
@@ -103,6 +119,7 @@ def sampling_params(args: argparse.Namespace, advised: Mapping[str, Any]) -> Sam
     return SamplingParams(
         **{**advised, **given},
         max_tokens=args.max_tokens,
+        seed=args.seed,
         stop=tuple(args.stop or ()),
         ignore_eos=args.ignore_eos,
     )
@@ -119,14 +136,38 @@ def fetch(model: str) -> None:
 
 def read_text(path: str | None) -> str:
     """A file, or without one standard input, as it is. RequestError when it is not UTF-8."""
-    raw = sys.stdin.buffer.read() if path is None else Path(path).read_bytes()
+    if path is None:
+        return _decoded(sys.stdin.buffer.read(), "standard input")
+    return _decoded(Path(path).read_bytes(), path)
+
+
+def _decoded(raw: bytes, name: str) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        name = "standard input" if path is None else path
         raise RequestError(
             f"{name} is not UTF-8 text: byte {error.start} begins no character"
         ) from None
+
+
+def _allow_options_between(parser: argparse.ArgumentParser) -> None:
+    """Lets options stand between MODEL and a word that may be left out.
+
+    argparse by itself takes that word for missing as soon as an option follows MODEL.
+    """
+    plain = parser.parse_known_args
+
+    def intermixed(args: Any = None, namespace: Any = None) -> Any:
+        parser.parse_known_args = plain  # type: ignore[method-assign]
+        return parser.parse_known_intermixed_args(args, namespace)
+
+    parser.parse_known_args = intermixed  # type: ignore[method-assign]
+
+
+def _seed(text: str) -> int | None:
+    if text != "random" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, or random")
+    return None if text == "random" else int(text)
 
 
 def _size(text: str) -> int:

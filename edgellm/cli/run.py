@@ -20,12 +20,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newli
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.allow_options_between(parser)
+    parser.usage = "%(prog)s MODEL [PROMPT] [options]"
     options.add_model(parser)
-    parser.add_argument(
-        "prompt", metavar="PROMPT", nargs="?", help="the question; else --file or standard input"
-    )
-    parser.add_argument("--file", metavar="FILE", help="read the prompt from a file")
+    options.add_text(parser, "prompt", "the question")
     parser.add_argument("--system", metavar="TEXT", help="instructions that go before the question")
     parser.add_argument(
         "--raw", action="store_true", help="continue the prompt as it is, without a chat template"
@@ -45,20 +42,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _prompt(args: argparse.Namespace) -> str:
-    """From the argument, the file or standard input, in this order; two of them are an error."""
-    if args.prompt is not None and args.file is not None:
-        raise RequestError("the prompt is given twice: leave out PROMPT or --file", "prompt")
     if args.raw and args.system is not None:
         raise RequestError("--system needs a chat template: leave out --system or --raw", "system")
-    if args.prompt is not None:
-        return str(args.prompt)
-    if args.file is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise RequestError(
-            "no prompt: give one, --file FILE or standard input "
-            f"(`edgellm chat {args.model}` opens a conversation)",
-            "prompt",
-        )
-    return options.read_text(args.file).removesuffix("\n")  # `echo` and editors add it
+    chat = f" (`edgellm chat {args.model}` opens a conversation)"
+    prompt = options.text(args, "prompt", chat).removesuffix("\n")  # `echo` and editors add it
+    if not prompt and not args.raw:
+        raise RequestError("the prompt is empty: give a question", "prompt")
+    return prompt
 
 
 async def _answer(

@@ -5,18 +5,13 @@ import argparse
 from edgellm.cli import options
 from edgellm.cli.output import print_json
 from edgellm.client import find_model
-from edgellm.errors import RequestError
 from edgellm.gguf_loader import open_gguf
 from edgellm.tokenizer import load_tokenizer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.allow_options_between(parser)
     options.add_model(parser)
-    parser.add_argument(
-        "text", metavar="TEXT", nargs="?", help="the text; else --file or standard input"
-    )
-    parser.add_argument("--file", metavar="FILE", help="read the text from a file")
+    options.add_text(parser, "text", "the text")
     parser.add_argument("--no-special", action="store_true", help="add no BOS, EOS or the like")
     parser.add_argument(
         "--no-parse-special", action="store_true", help="take <|im_end|> and the like as plain text"
@@ -26,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    text = _text(args)
+    text = options.text(args, "text")
     options.fetch(args.model)
     path, _, _ = find_model(args.model)
     with open_gguf(path) as file:
@@ -43,12 +38,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(*ids)
     return 0
-
-
-def _text(args: argparse.Namespace) -> str:
-    if args.text is not None and args.file is not None:
-        raise RequestError("the text is given twice: leave out TEXT or --file", "text")
-    return options.read_text(args.file) if args.text is None else str(args.text)
 
 
 def _piece(raw: bytes) -> str | list[int]:

@@ -116,6 +116,10 @@ def remove(name: str, progress: Report | None = None) -> int:
 
 
 def _unknown(text: str, catalog: Mapping[str, CatalogEntry]) -> CatalogError:
+    if not text:
+        return CatalogError("the model's name is empty: `edgellm list` shows all names")
+    if Path(text).is_file():
+        return CatalogError(f"{text} is a file of your own: give its path to the other commands")
     if os.sep in text or text.endswith(".gguf") or Path(text).exists():
         return CatalogError(f"{text}: {'not a file' if Path(text).exists() else 'no such file'}")
     near = near_names(text, [*catalog, *(model.name for model in stored_models())])

@@ -87,6 +87,14 @@ def test_bad_usage_is_2(
     assert "usage: edgellm" in seen.err
 
 
+def test_a_word_too_many_shows_how_the_command_is_used(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["list", "--nonsense", "3"]) == 2
+    seen = capsys.readouterr().err
+    assert seen.startswith("usage: edgellm list") and "unrecognized arguments: --nonsense 3" in seen
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
@@ -140,6 +148,24 @@ def test_a_reader_that_leaves_is_no_error(buffering: str) -> None:
         os.close(writing)
     assert done.stderr == ""
     assert done.returncode == 141
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_closed_before_the_start_gets_nothing(closed: int) -> None:
+    program = f"import os; os.close({closed}); os.execv(sys.executable, sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys;" + program, sys.executable, "-c", speaking("'text'")],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "" if closed == 1 else "text\n", "")
+
+
+def test_what_goes_wrong_is_not_said_on_standard_output() -> None:
+    program = "import os, sys; os.close(2); os.execv(sys.executable, sys.argv[1:])"
+    command = [sys.executable, "-m", "edgellm", "rm", "../x"]
+    done = subprocess.run([sys.executable, "-c", program, *command], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_ctrl_c_ends_a_running_command_with_130(tmp_path: Path) -> None:

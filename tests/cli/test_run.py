@@ -16,7 +16,7 @@ from edgellm import cli
 from edgellm.cli import run
 from edgellm.client import LocalClient
 from edgellm.types import LoadOptions, ModelInfo
-from tests.mock_model import MockModel, make_manager, says
+from tests.mock_model import MockModel, make_manager, noise, says
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,8 +48,10 @@ def model_file(tmp_path: Path) -> str:
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     """Makes `run` talk to a scripted model; `stdin` is what is piped in, None is a terminal."""
 
-    def install(text: str = "The sky is blue.", stdin: bytes | None = None) -> ScriptedClient:
-        client = ScriptedClient(MockModel(says(text)))
+    def install(
+        text: str = "The sky is blue.", stdin: bytes | None = None, logits: Any = None
+    ) -> ScriptedClient:
+        client = ScriptedClient(MockModel(logits or says(text)))
         monkeypatch.setattr(run, "LocalClient", lambda report: client)
         piped = io.TextIOWrapper(io.BytesIO(stdin or b""), encoding="utf-8")
         monkeypatch.setattr(piped, "isatty", lambda: stdin is None)
@@ -99,6 +101,19 @@ def test_a_chat_template_unless_raw(
         script()
         assert cli.main([*common, *more]) == 0
         assert prompt_tokens(capsys) == expected
+
+
+def test_the_same_command_gives_the_same_text(
+    script: Script, model_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*more: str) -> str:
+        script(logits=noise)
+        words = ["run", model_file, "hi", "--raw", "-n", "40", "--temperature", "5", *more]
+        assert cli.main(words) == 0
+        return capsys.readouterr().out
+
+    assert said() == said() == said("--seed", "0")
+    assert len({said(), said("--seed", "1"), said("--seed", "random")}) == 3
 
 
 @pytest.mark.parametrize("text", [b"hello", b"hello\n"])
@@ -156,7 +171,11 @@ def test_load_options_reach_the_client(script: Script, model_file: str) -> None:
         (["hi", "--raw", "--system", "x"], "--system"),
         (["hi", "--top-p", "7"], "top_p"),
         (["hi", "-n", "-4"], "max_tokens"),
-        (["hi", "--seed", "x"], "--seed"),
+        (["hi", "--seed", "x"], "expected a whole number, or random"),
+        (["hi", "--seed", "-1"], "expected a whole number, or random"),
+        (["hi", "--seed", str(2**64)], "seed is"),
+        ([""], "the prompt is empty"),
+        (["a\udcff"], "PROMPT is not UTF-8 text: byte 1"),
         (["hi", "--memory", "much"], "size"),
         (["x" * 64], "64"),
         (["--file", "no-such-file.txt"], "no-such-file.txt"),
@@ -257,7 +276,7 @@ def test_a_reader_that_leaves_ends_the_answer_silently(model_file: str) -> None:
 
 @pytest.mark.weights
 def test_smollm2_prints_paris(smollm2: Path) -> None:
-    words = [str(smollm2), "-n", "1", "--raw", "The capital of France is", "--temperature", "0"]
+    words = [str(smollm2), "-n", "1", "--raw", "The capital of France is"]
     program = "import sys; from edgellm.cli import main; code = main(sys.argv[1:]);"
     program += "print('numba' in sys.modules, file=sys.stderr); sys.exit(code)"
     for _ in range(2):  # the first may have to compile

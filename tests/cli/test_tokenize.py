@@ -52,6 +52,14 @@ def test_standard_input_and_files_are_taken_as_they_are(
     assert ids(capsys, str(smollm2), "--file", str(tmp_path / "text")) == expected
 
 
+def test_nobody_waits_for_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["tokenize", "model"]) == 2
+    assert "no text: give one" in capsys.readouterr().err
+
+
 def test_two_texts_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tokenize", "model", "text", "--file", "file"]) == 2
     assert "twice" in capsys.readouterr().err
