@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from edgellm.kernels.batch import Batch
-from edgellm.kernels.cpu import layout, lower
+from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.limits import usable_threads
+from edgellm.kernels.cpu.lower import lower
 from edgellm.kernels.cpu.memory import aligned_bytes
 from edgellm.kernels.cpu.objects import Library, Progress
+from edgellm.kernels.cpu.plan import Plan
+from edgellm.kernels.cpu.table import build_table, place, waits
 from edgellm.kernels.cpu.team import TEAM_KERNELS, Team
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.ops import Program, Rows
@@ -21,7 +24,7 @@ from edgellm.kernels.ops import Program, Rows
 class Executable:
     """Runs one program on batches of any size. Not for two threads at once."""
 
-    def __init__(self, program: Program, plan: lower.Plan, library: Library, team: Team) -> None:
+    def __init__(self, program: Program, plan: Plan, library: Library, team: Team) -> None:
         self._program, self._plan, self._library, self._team = program, plan, library, team
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
@@ -73,10 +76,14 @@ class Executable:
         # Powers of two, so that growing is rare.
         capacity = {k: max(self._capacity[k], 1 << (n - 1).bit_length()) for k, n in wanted.items()}
         kept = [self._plan.buffers[value] for value in self._program.outputs.values()]
-        offsets, size = lower.place(self._plan.calls, kept, capacity)
+        offsets, size = place(self._plan.calls, kept, capacity)
         arena = aligned_bytes(size)
-        table = lower.build_table(
-            self._plan.calls, offsets, arena.ctypes.data, self._library.address
+        table = build_table(
+            self._plan.calls,
+            offsets,
+            arena.ctypes.data,
+            self._library.address,
+            waits(self._plan.calls, offsets, capacity),
         )
         # All at once: an interrupt or a lack of memory must not leave a table of another size.
         self._capacity, self._offsets, self._arena, self._table = capacity, offsets, arena, table
@@ -110,7 +117,7 @@ class CpuBackend:
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
         """Compiles or loads what the program needs."""
-        plan = lower.plan(program, kv)
+        plan = lower(program, kv)
         self._library.load({*TEAM_KERNELS, *(call.key for call in plan.calls)})
         with self._lock:
             if self._team is None:

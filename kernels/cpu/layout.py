@@ -19,8 +19,10 @@ SCRATCH = 10  # SCRATCH_BYTES for each thread
 QUERY_START = 11
 STEP_WORDS = 16
 
-# The op table: the kernel's address, then its args.
+# The op table: the kernel's address, then its args; the last word is 1 where all threads must
+# have finished before any goes on.
 OP_WORDS = 24
+WAIT = OP_WORDS - 1
 
 SCRATCH_BYTES = 1 << 20
 MAX_HEAD_DIM = 1024

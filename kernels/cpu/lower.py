@@ -1,90 +1,21 @@
-"""From a Program to what a thread team runs: a table of kernel addresses and their words.
+"""From the ops of a Program to kernel calls: one small function per op.
 
-Three steps, each a plain function: `plan` turns ops into kernel calls with symbolic operands and
-decides what is quantised; `place` gives every value a part of the arena by its lifetime;
-`build_table` writes the words. Kernels document the order of their words; the functions here
-follow it.
+Kernels document the order of their words; the functions here follow it. What can be done in the
+same pass over the data is left to one kernel: an addition to the norm after it, the int8 form of
+a value to whoever writes it.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Mapping
 
 from edgellm.errors import BackendError
 from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.objects import KernelKey
+from edgellm.kernels.cpu.plan import Buffer, BufferAddress, Partition, Plan, Word
 from edgellm.kernels.kv import KVArray, KVStorage
-from edgellm.kernels.ops import OpCall, Program, Rows, Value, Weight
+from edgellm.kernels.ops import OpCall, Program, Value, Weight
 
-
-@dataclass(frozen=True, eq=False)
-class Buffer:
-    """Memory that one kernel writes and later ones read: `row_bytes` for each row."""
-
-    rows: Rows
-    row_bytes: int
-
-
-@dataclass(frozen=True)
-class BufferAddress:
-    """A word that is where a buffer will lie."""
-
-    buffer: Buffer
-
-
-Word = int | BufferAddress
-
-
-@dataclass(frozen=True)
-class KernelCall:
-    """One row of the op table before addresses are known."""
-
-    key: KernelKey
-    words: tuple[Word, ...]
-    reads: tuple[Buffer, ...]
-    writes: Buffer | None
-
-
-@dataclass
-class Plan:
-    """Kernel calls in order, the buffer of each value, and arrays that must stay alive."""
-
-    calls: list[KernelCall]
-    buffers: dict[Value, Buffer]
-    quantized: dict[Value, Buffer]
-    keep: list[npt.NDArray[np.float32]]
-    kv: KVStorage
-    written: set[Buffer] = field(default_factory=set)
-
-    def of(self, value: Value) -> BufferAddress:
-        return BufferAddress(self.buffers[value])
-
-    def new(self, value: Value) -> BufferAddress:
-        self.buffers[value] = Buffer(value.rows, 4 * layout.padded(value.width))
-        return self.of(value)
-
-    def emit(self, key: KernelKey, *words: Word) -> None:
-        """Appends a call; a buffer that no earlier call wrote is its output."""
-        used = [w.buffer for w in words if isinstance(w, BufferAddress)]
-        reads = tuple(b for b in used if b in self.written)
-        fresh = [b for b in used if b not in self.written]
-        self.written.update(fresh)
-        self.calls.append(KernelCall(key, words, reads, fresh[0] if fresh else None))
-
-    def vector(self, weight: Weight | None) -> int:
-        """Address of a float32 vector, padded so that whole SIMD words may be read; 0 for none."""
-        if weight is None:
-            return 0
-        if weight.format.name != "F32":
-            raise BackendError(f"{weight.name}: vectors must be F32, not {weight.format.name}")
-        values = weight.data.reshape(-1).view(np.float32)
-        copy = np.zeros(layout.padded(len(values)), np.float32)
-        copy[: len(values)] = values
-        self.keep.append(copy)
-        return copy.ctypes.data
+FLOAT_FORMATS = ("F32", "F16", "BF16")  # weights that are multiplied as they are
 
 
 def stride(value: Value) -> int:
@@ -97,49 +28,76 @@ def count_word(value: Value) -> int:
     return layout.NUM_TOKENS if value.rows == "tokens" else layout.NUM_OUTPUTS
 
 
+def _by_rows(value: Value, heads: int = 1) -> Partition:
+    """Kernels that share out the heads of rows."""
+    return count_word(value), heads
+
+
 def float_word(value: float) -> int:
     """A float32's bits as an integer."""
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
 def address(weight: Weight) -> int:
+    """Where the weight lies."""
     return int(weight.data.ctypes.data)
-
-
-# ---------------------------------------------------------------- ops to kernel calls
 
 
 def _embed(plan: Plan, call: OpCall) -> None:
     table, out = call.weights[0], _output(call)
     words = address(table), table.data.strides[0], table.columns
     factor = float_word(_number(call, "scale"))
-    plan.emit(("embed", str(table.type_id)), *words, plan.new(out), stride(out), factor)
+    words = *words, plan.new(out), stride(out), factor
+    plan.emit(("embed", str(table.type_id)), *words, partition=_by_rows(out))
 
 
 def _rms_norm(plan: Plan, call: OpCall) -> None:
-    x, out = call.inputs[0], _output(call)
+    """Also does the addition that was left to it, and the int8 form of its result."""
+    x, out, heads = call.inputs[0], _output(call), _integer(call, "heads")
     weight = call.weights[0] if call.weights else None
-    heads = _integer(call, "heads")
+    a, b, total = (plan.of(x), 0, 0) if x not in plan.sums else _pending_sum(plan, x)
+    is_int8 = heads == 1 and plan.wants_int8(out)
     plan.emit(
         ("rms_norm", "weighted" if weight else "plain"),
-        count_word(x), plan.of(x), plan.new(out), stride(x),
+        count_word(x), a, b, total, plan.new(out), stride(x),
         plan.vector(weight), x.width // heads, heads, float_word(_number(call, "eps")),
+        plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
+        partition=_by_rows(x, heads),
     )  # fmt: skip
 
 
+def _pending_sum(plan: Plan, x: Value) -> tuple[Word, Word, Word]:
+    """Both operands of an addition, and room for its result."""
+    a, b = plan.sums.pop(x)
+    return plan.of(a), plan.of(b), plan.new(x)
+
+
+def _add(plan: Plan, call: OpCall) -> None:
+    (a, b), out = call.inputs, _output(call)
+    first = next(iter(plan.readers(out)), None)
+    if first is not None and first.op == "rms_norm" and _integer(first, "heads") == 1:
+        plan.sums[out] = a, b
+        return
+    plan.emit(("add",), count_word(a), plan.of(a), plan.of(b), plan.new(out), stride(a))
+
+
 def _quantize(plan: Plan, x: Value) -> Buffer:
-    """The int8 form of a value, made when it is first asked for."""
+    """The int8 form of a value; made here when whoever wrote it could not."""
     if x not in plan.quantized:
-        plan.quantized[x] = Buffer(x.rows, layout.activation_row_bytes(x.width))
-        out = BufferAddress(plan.quantized[x])
-        words = count_word(x), plan.of(x), stride(x), out, out.buffer.row_bytes, x.width
-        plan.emit(("quantize",), *words)
+        words = count_word(x), plan.of(x), stride(x), plan.new_int8(x)
+        plan.emit(("quantize",), *words, layout.activation_row_bytes(x.width), x.width)
     return plan.quantized[x]
 
 
 def _operand(plan: Plan, x: Value, weight: Weight) -> Buffer:
     """What a product with `weight` reads: int8 rows, or the float rows themselves."""
-    return plan.buffers[x] if weight.format.unpack is None else _quantize(plan, x)
+    if weight.format.unpack is not None:
+        return _quantize(plan, x)
+    if weight.format.name not in FLOAT_FORMATS:
+        raise BackendError(
+            f"{weight.name}: the cpu backend has no product for {weight.format.name}"
+        )
+    return plan.buffers[x]
 
 
 def _kernel(base: str, weight: Weight) -> KernelKey:
@@ -168,11 +126,6 @@ def _matmul(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
-def _add(plan: Plan, call: OpCall) -> None:
-    (a, b), out = call.inputs, _output(call)
-    plan.emit(("add",), count_word(a), plan.of(a), plan.of(b), plan.new(out), stride(a))
-
-
 def _unary(attribute: str) -> Callable[[Plan, OpCall], None]:
     def lower(plan: Plan, call: OpCall) -> None:
         x, factor = call.inputs[0], float_word(_number(call, attribute))
@@ -183,11 +136,15 @@ def _unary(attribute: str) -> Callable[[Plan, OpCall], None]:
 
 
 def _gated(plan: Plan, call: OpCall) -> None:
+    """Writes its result as float32, as int8, or both, as readers want it."""
     (gate, up), out = call.inputs, _output(call)
+    is_int8 = plan.wants_int8(out)
     plan.emit(
         ("gated", str(call.attributes["activation"])),
-        count_word(gate), plan.of(gate), plan.of(up), plan.new(out), stride(gate),
+        count_word(gate), plan.of(gate), plan.of(up),
+        plan.new(out) if plan.wants_float(out) else 0, stride(gate),
         float_word(_number(call, "alpha")), float_word(_number(call, "limit")),
+        plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width), out.width,
     )  # fmt: skip
 
 
@@ -202,7 +159,7 @@ def _rope(plan: Plan, call: OpCall) -> None:
     plan.emit(
         ("rope", str(call.attributes["layout"])),
         plan.of(x), plan.new(out), stride(x), plan.of(table), stride(table),
-        table.width // 2, heads, x.width // heads,
+        table.width // 2, heads, x.width // heads, partition=_by_rows(x, heads),
     )  # fmt: skip
 
 
@@ -221,10 +178,12 @@ def _store_kv(plan: Plan, call: OpCall) -> None:
         ("store_kv", _cache_type(keys), _cache_type(values)),
         plan.of(k), stride(k), plan.of(v), stride(v), keys.ctypes.data, values.ctypes.data,
         _integer(call, "group"), keys.shape[1], keys.shape[3],
+        partition=_by_rows(k, keys.shape[1]), stores=(plan.caches[_integer(call, "layer")],),
     )  # fmt: skip
 
 
 def _attention(plan: Plan, call: OpCall) -> None:
+    """Also makes the int8 form of its result where heads are whole blocks of it."""
     q, out = call.inputs[0], _output(call)
     keys, values = _cache(plan, call)
     heads, kv_heads = _integer(call, "num_heads"), _integer(call, "num_kv_heads")
@@ -232,12 +191,15 @@ def _attention(plan: Plan, call: OpCall) -> None:
         most = layout.MAX_HEAD_DIM
         raise BackendError(f"heads of {keys.shape[3]} numbers: the cpu backend has at most {most}")
     sinks = plan.vector(call.weights[0]) if call.weights else 0
+    is_int8 = plan.wants_int8(out) and keys.shape[3] % layout.ACTIVATION_BLOCK == 0
     plan.emit(
         ("attention", _cache_type(keys), _cache_type(values)),
         plan.of(q), stride(q), plan.new(out), stride(out), keys.ctypes.data, values.ctypes.data,
         _integer(call, "group"), heads, kv_heads, keys.shape[3],
         float_word(_number(call, "scale")), int(call.attributes.get("window", 0)),
         float_word(float(call.attributes.get("softcap", 0.0))), sinks,
+        plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
+        loads=(plan.caches[_integer(call, "layer")],),
     )  # fmt: skip
 
 
@@ -309,62 +271,12 @@ def _integer(call: OpCall, name: str) -> int:
     return int(call.attributes[name])
 
 
-def plan(program: Program, kv: KVStorage) -> Plan:
+def lower(program: Program, kv: KVStorage) -> Plan:
     """Kernel calls for a program; BackendError names an op that there is no kernel for."""
-    result = Plan([], {}, {}, [], kv)
+    result = Plan(program, kv)
     for call in program.calls:
-        lower = LOWERINGS.get(call.op)
-        if lower is None:
+        emit = LOWERINGS.get(call.op)
+        if emit is None:
             raise BackendError(f"the cpu backend has no kernel for the op {call.op!r}")
-        lower(result, call)
+        emit(result, call)
     return result
-
-
-# ---------------------------------------------------------------- memory and table
-
-
-def place(
-    calls: Iterable[KernelCall], kept: Iterable[Buffer], rows: Mapping[Rows, int]
-) -> tuple[dict[Buffer, int], int]:
-    """Offsets of all buffers in one arena, and its size in bytes.
-
-    A buffer's room is free again after its last reader; `kept` buffers stay to the end. First fit
-    over a list of free intervals.
-    """
-    calls = list(calls)
-    last_use = {b: i for i, call in enumerate(calls) for b in (*call.reads, call.writes) if b}
-    for buffer in kept:
-        last_use[buffer] = len(calls)
-    taken: list[tuple[int, int, Buffer]] = []  # (begin, end, owner) in address order
-    offsets: dict[Buffer, int] = {}
-    size = 0
-    for i, call in enumerate(calls):
-        if call.writes is not None and call.writes not in offsets:
-            need = -(-call.writes.row_bytes * rows[call.writes.rows] // 64) * 64
-            begin = 0
-            for start, end, _ in taken:
-                if start - begin >= need:
-                    break
-                begin = max(begin, end)
-            offsets[call.writes] = begin
-            taken.append((begin, begin + need, call.writes))
-            taken.sort(key=lambda part: part[:2])
-            size = max(size, begin + need)
-        taken = [part for part in taken if last_use[part[2]] > i]
-    return offsets, size
-
-
-def build_table(
-    calls: Iterable[KernelCall],
-    offsets: Mapping[Buffer, int],
-    arena: int,
-    kernel_address: Callable[[KernelKey], int],
-) -> npt.NDArray[np.int64]:
-    """int64 (ops, OP_WORDS): each row the kernel's address, then its words."""
-    calls = list(calls)
-    table = np.zeros((len(calls), layout.OP_WORDS), np.int64)
-    for row, call in zip(table, calls, strict=True):
-        row[0] = kernel_address(call.key)
-        for i, word in enumerate(call.words, start=1):
-            row[i] = arena + offsets[word.buffer] if isinstance(word, BufferAddress) else word
-    return table

@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from edgellm.errors import BackendError
-from edgellm.kernels.cpu import layout, lower
+from edgellm.kernels.cpu import layout
+from edgellm.kernels.cpu.lower import lower
 from edgellm.kernels.cpu.memory import aligned_bytes
 from edgellm.kernels.cpu.objects import KERNEL_TYPE, KernelKey, Library, symbol
+from edgellm.kernels.cpu.plan import Buffer
+from edgellm.kernels.cpu.table import build_table, place
 from edgellm.kernels.formats import Format, by_id, by_name, dequantize_rows
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.ops import Builder, Weight
+from edgellm.kernels.ops import Builder, Rows, Weight
 
 Array = npt.NDArray[np.float32]
 
@@ -71,13 +74,14 @@ def _product(weight: Weight, x: Array, library: Library) -> Array:
     # Its kernel is not run: x is put where it would have written.
     given = b.embed(Weight("x", source.type_id, 1, columns, np.zeros((1, 4), np.uint8)))
     result = b.matmul(given, weight)
-    plan = lower.plan(b.finish(logits=result), KVStorage((), ()))
+    plan = lower(b.finish(logits=result), KVStorage((), ()))
     calls = plan.calls[1:]
     library.load(call.key for call in calls)
-    offsets, size = lower.place(plan.calls, plan.buffers.values(), {"tokens": tokens})
+    rows: dict[Rows, int] = {"tokens": tokens, "outputs": tokens}
+    offsets, size = place(plan.calls, plan.buffers.values(), rows)
     arena = aligned_bytes(size + layout.SCRATCH_BYTES)
 
-    def rows_of(buffer: lower.Buffer) -> Array:
+    def rows_of(buffer: Buffer) -> Array:
         room = arena[offsets[buffer] :][: tokens * buffer.row_bytes]
         return room.view(np.float32).reshape(tokens, -1)
 
@@ -85,6 +89,7 @@ def _product(weight: Weight, x: Array, library: Library) -> Array:
     step = np.zeros(layout.STEP_WORDS, np.int64)
     step[layout.NUM_TOKENS] = tokens
     step[layout.SCRATCH] = arena.ctypes.data + size
-    for row in lower.build_table(calls, offsets, arena.ctypes.data, library.address):
+    wait_after = [False] * len(calls)
+    for row in build_table(calls, offsets, arena.ctypes.data, library.address, wait_after):
         KERNEL_TYPE(int(row[0]))(row.ctypes.data + row.itemsize, step.ctypes.data, 0, 1)
     return rows_of(plan.buffers[result])[:, : weight.rows]

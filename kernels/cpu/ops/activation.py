@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from edgellm.kernels.cpu.layout import ACTIVATION_BLOCK, ACTIVATION_BYTES
 from edgellm.kernels.cpu.ops.common import inline, number, sigmoid, split, tanh
+from edgellm.kernels.cpu.ops.quantize import quantize_block
 from edgellm.kernels.cpu.simd import fma, load_f32, maximum, minimum, splat_f32, store_f32
 
 GELU_SCALE = np.float32(0.7978845608028654)  # sqrt(2 / pi)
@@ -37,13 +39,32 @@ ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu_tanh, "swiglu_clamped": swiglu_cl
 def make_gated(name):
     activation = ACTIVATIONS[name]
 
-    def gated(args, step, thread, threads):
-        """args: row-count word, gate, up, output, row stride, alpha, limit."""
-        begin, end = split(step[args[0]] * args[4] // 8, thread, threads)
-        alpha, limit = splat_f32(number(args[5])), splat_f32(number(args[6]))
-        for i in range(32 * begin, 32 * end, 32):
-            value = activation(load_f32(args[1] + i), load_f32(args[2] + i), alpha, limit)
+    @inline
+    def at(args, i, alpha, limit):
+        """Eight results from byte i of the matrices on, written where they are wanted."""
+        value = activation(load_f32(args[1] + i), load_f32(args[2] + i), alpha, limit)
+        if args[3]:
             store_f32(args[3] + i, value)
+        return value
+
+    def gated(args, step, thread, threads):
+        """args: row-count word, gate, up, output or 0, row stride, alpha, limit, int8 output or
+        0, its row bytes, columns.
+        """
+        alpha, limit = splat_f32(number(args[5])), splat_f32(number(args[6]))
+        if args[7] == 0:
+            begin, end = split(step[args[0]] * args[4] // 8, thread, threads)
+            for i in range(32 * begin, 32 * end, 32):
+                at(args, i, alpha, limit)
+        else:
+            blocks = args[9] // ACTIVATION_BLOCK
+            begin, end = split(step[args[0]] * blocks, thread, threads)
+            for item in range(begin, end):
+                row, block = item // blocks, item % blocks
+                i = 4 * (row * args[4] + ACTIVATION_BLOCK * block)
+                a, b = at(args, i, alpha, limit), at(args, i + 32, alpha, limit)
+                c, d = at(args, i + 64, alpha, limit), at(args, i + 96, alpha, limit)
+                quantize_block(a, b, c, d, args[7] + row * args[8] + block * ACTIVATION_BYTES)
 
     return gated
 

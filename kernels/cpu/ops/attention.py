@@ -12,6 +12,8 @@ import numpy as np
 
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import (
+    ACTIVATION_BLOCK,
+    ACTIVATION_BYTES,
     BLOCK_TABLES,
     BLOCKS_PER_SEQ,
     MAX_HEAD_DIM,
@@ -22,6 +24,7 @@ from edgellm.kernels.cpu.layout import (
     SCRATCH_BYTES,
 )
 from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, number as number_of, tanh
+from edgellm.kernels.cpu.ops.quantize import quantize_row
 from edgellm.kernels.cpu.ops.store_kv import CACHE_TYPES
 from edgellm.kernels.cpu.rows_product import ELEMENT_BYTES, make_rows_product
 from edgellm.kernels.cpu.simd import (
@@ -302,7 +305,8 @@ def make_attention(key_type, value_type):
 
     def attention(args, step, thread, threads):
         """args: q, q stride, output, output stride, key cache, value cache, group, heads,
-        kv heads, head_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0.
+        kv heads, head_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0, int8
+        output or 0, its row bytes.
         """
         kv_heads, head_dim = args[8], args[9]
         per_group = args[7] // kv_heads
@@ -358,8 +362,12 @@ def make_attention(key_type, value_type):
                             )  # fmt: skip
                     for row in range(rows):
                         head = kv_head * per_group + first + row % used
-                        place = args[2] + 4 * ((token + row // used) * args[3] + head * head_dim)
+                        at = token + row // used
+                        place = args[2] + 4 * (at * args[3] + head * head_dim)
                         finish_row(place, head_dim, run_maxima[row], run_sums[row], args[13], head)
+                        if args[14]:
+                            record = head * head_dim // ACTIVATION_BLOCK * ACTIVATION_BYTES
+                            quantize_row(place, args[14] + at * args[15] + record, head_dim)
 
     return attention
 

@@ -17,7 +17,7 @@ from edgellm.kernels.cpu.atomics import (
     restore_float_mode,
     set_float_mode,
 )
-from edgellm.kernels.cpu.layout import OP_WORDS
+from edgellm.kernels.cpu.layout import OP_WORDS, WAIT
 from edgellm.kernels.cpu.ops.common import inline
 from edgellm.kernels.cpu.simd import offset, pointer
 from edgellm.kernels.cpu.team_words import (
@@ -64,14 +64,14 @@ def barrier(team, threads):
 
 @inline
 def run_ops(team, thread, threads):
-    """All ops of the posted table, with a barrier after each."""
+    """All ops of the posted table."""
     mode = set_float_mode()
     table = pointer(team[TABLE], np.int64)
     step = pointer(team[STEP], np.int64)
     for op in range(team[NUM_OPS]):
         row = offset(table, op * OP_WORDS)
         call_kernel(row[0], offset(row, 1), step, thread, threads)
-        if threads > 1:
+        if threads > 1 and row[WAIT]:
             barrier(team, threads)
     restore_float_mode(mode)
 

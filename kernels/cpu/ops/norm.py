@@ -1,8 +1,9 @@
-"""Root mean square normalisation of rows, or of the heads of rows."""
+"""Root mean square normalisation of rows, or of the heads of rows, with what surrounds it."""
 
 import numpy as np
 
-from edgellm.kernels.cpu.ops.common import number, split
+from edgellm.kernels.cpu.ops.common import inline, number, split
+from edgellm.kernels.cpu.ops.quantize import quantize_row
 from edgellm.kernels.cpu.simd import (
     fma,
     load_f32,
@@ -15,19 +16,35 @@ from edgellm.kernels.cpu.simd import (
 )
 
 
+@inline
+def add_row(a, b, out, width):
+    """out = a + b, a row each."""
+    for i in range(0, width, 8):
+        rest = min(8, width - i)
+        value = load_f32_head(a + 4 * i, rest) + load_f32_head(b + 4 * i, rest)
+        store_f32_head(out + 4 * i, value, rest)
+
+
 def make_rms_norm(weighted):
     has_weight = weighted == "weighted"
 
     def rms_norm(args, step, thread, threads):
-        """args: row-count word, input, output, row stride, weight, width, heads, eps."""
-        stride, weight, width, heads = args[3], args[4], args[5], args[6]
-        eps = number(args[7])
+        """args: row-count word, input, second input or 0, their sum or 0, output, row stride,
+        weight, width, heads, eps, int8 output or 0, its row bytes.
+
+        With a second input (one head) the sum of both is normalised, and written too.
+        """
+        stride, weight, width, heads = args[5], args[6], args[7], args[8]
+        eps = number(args[9])
         whole = width // 8 * 8
         rest = width - whole
         begin, end = split(step[args[0]] * heads, thread, threads)
         for item in range(begin, end):
             start = 4 * (item // heads * stride + item % heads * width)
-            x, y = args[1] + start, args[2] + start
+            x, y = args[1] + start, args[4] + start
+            if args[2]:
+                add_row(x, args[2] + start, args[3] + start, width)
+                x = args[3] + start
             squares = splat_f32(np.float32(0.0))
             for i in range(0, whole, 8):
                 value = load_f32(x + 4 * i)
@@ -47,6 +64,8 @@ def make_rms_norm(weighted):
                 if has_weight:
                     value = value * load_f32_head(weight + 4 * whole, rest)
                 store_f32_head(y + 4 * whole, value, rest)
+            if args[10]:
+                quantize_row(y, args[10] + item * args[11], width)
 
     return rms_norm
 

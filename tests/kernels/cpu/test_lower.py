@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from edgellm.errors import BackendError
-from edgellm.kernels.cpu.lower import Buffer, KernelCall, place, plan
+from edgellm.kernels.cpu.lower import lower
+from edgellm.kernels.cpu.plan import Buffer, KernelCall
+from edgellm.kernels.cpu.table import place, waits
 from edgellm.kernels.ops import Builder, OpCall, Rows
 from tests.kernels.cpu.programs import decoder, rows_of, storage
 
@@ -20,7 +22,7 @@ def test_an_op_without_a_kernel_is_named() -> None:
     program = b.finish(logits=rows_of(b, np.ones((2, 4), np.float32)))
     strange = replace(program, calls=(*program.calls, OpCall("tea", (), (), None, {})))
     with pytest.raises(BackendError, match="'tea'"):
-        plan(strange, storage(program, 0))
+        lower(strange, storage(program, 0))
 
 
 @st.composite
@@ -30,11 +32,13 @@ def call_lists(draw: st.DrawFn) -> tuple[list[KernelCall], list[Buffer]]:
     calls = []
     for _ in range(draw(st.integers(1, 25))):
         reads = draw(st.lists(st.sampled_from(buffers), max_size=3)) if buffers else []
-        writes = None
-        if not buffers or draw(st.integers(0, 9)):
-            writes = Buffer(draw(st.sampled_from(("tokens", "outputs"))), draw(st.integers(1, 300)))
-            buffers.append(writes)
-        calls.append(KernelCall(("k",), (), tuple(reads), writes))
+        writes = [
+            Buffer(draw(st.sampled_from(("tokens", "outputs"))), draw(st.integers(1, 300)))
+            for _ in range(draw(st.integers(0 if buffers else 1, 2)))
+        ]
+        buffers += writes
+        partition = draw(st.sampled_from((None, (0, 1), (0, 4))))
+        calls.append(KernelCall(("k",), (), tuple(reads), tuple(writes), partition))
     return calls, draw(st.lists(st.sampled_from(buffers), max_size=3))
 
 
@@ -42,8 +46,8 @@ def call_lists(draw: st.DrawFn) -> tuple[list[KernelCall], list[Buffer]]:
 def test_live_buffers_do_not_overlap(drawn: tuple[list[KernelCall], list[Buffer]]) -> None:
     calls, kept = drawn
     offsets, size = place(calls, kept, ROWS)
-    written = {call.writes: i for i, call in enumerate(calls) if call.writes}
-    last = {b: i for i, call in enumerate(calls) for b in (*call.reads, call.writes) if b}
+    written = {b: i for i, call in enumerate(calls) for b in call.writes}
+    last = {b: i for i, call in enumerate(calls) for b in (*call.reads, *call.writes)}
     last |= dict.fromkeys(kept, len(calls))
     assert set(offsets) == set(written)
 
@@ -59,10 +63,51 @@ def test_live_buffers_do_not_overlap(drawn: tuple[list[KernelCall], list[Buffer]
                 assert extent(a).stop <= extent(b).start or extent(b).stop <= extent(a).start
 
 
+@given(call_lists())
+def test_no_call_meets_memory_in_use_without_a_wait(
+    drawn: tuple[list[KernelCall], list[Buffer]],
+) -> None:
+    calls, kept = drawn
+    offsets, _ = place(calls, kept, ROWS)
+    wait_after = waits(calls, offsets, ROWS)
+    assert wait_after[-1]
+
+    def cells(buffers: tuple[Buffer, ...]) -> set[int]:
+        return {
+            cell
+            for b in buffers
+            for cell in range(offsets[b], offsets[b] + b.row_bytes * ROWS[b.rows])
+        }
+
+    for j, later in enumerate(calls):
+        for i in range(j - 1, -1, -1):
+            if wait_after[i]:
+                break
+            earlier = calls[i]
+            shared = {*later.reads, *later.writes} & {*earlier.reads, *earlier.writes}
+            alike = earlier.partition is not None and earlier.partition == later.partition
+            own = cells(tuple(shared)) if alike else set()
+            met = cells(later.writes) & (cells(earlier.reads) | cells(earlier.writes))
+            met |= cells(later.reads) & cells(earlier.writes)
+            assert met <= own
+
+
+def test_products_of_one_input_run_without_a_wait_between() -> None:
+    program = decoder(1)
+    result = lower(program, storage(program, 1))
+    kept = [result.buffers[value] for value in program.outputs.values()]
+    offsets, _ = place(result.calls, kept, ROWS)
+    wait_after = waits(result.calls, offsets, ROWS)
+    names = [call.key[0] for call in result.calls]
+    first = next(i for i, name in enumerate(names) if name.endswith("matmul"))
+    assert names[first : first + 3] == [names[first]] * 3
+    assert wait_after[first : first + 3] == [False, False, True]
+
+
 def test_room_is_used_again() -> None:
     def arena(layers: int) -> int:
         program = decoder(layers)
-        result = plan(program, storage(program, 1))
+        result = lower(program, storage(program, 1))
         kept = [result.buffers[value] for value in program.outputs.values()]
         return place(result.calls, kept, ROWS)[1]
 
