@@ -3,6 +3,7 @@
 Memory comes zeroed from the system, so a page costs nothing until a token is written to it.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,15 @@ from edgellm.kernels.ops import Program
 KVType = type[np.float32] | type[np.float16]
 
 
-def allocate(program: Program, num_blocks: tuple[int, ...], dtype: KVType) -> KVStorage:
+@dataclass(frozen=True)
+class KVTypes:
+    """What keys and values are stored as."""
+
+    keys: KVType
+    values: KVType
+
+
+def allocate(program: Program, num_blocks: tuple[int, ...], types: KVTypes) -> KVStorage:
     """Arrays for `num_blocks[g]` blocks in every layer of KV group g.
 
     BackendError when the system does not have the memory.
@@ -23,17 +32,17 @@ def allocate(program: Program, num_blocks: tuple[int, ...], dtype: KVType) -> KV
     if len(num_blocks) != len(program.kv_groups):
         raise ValueError(f"{len(num_blocks)} block counts for {len(program.kv_groups)} groups")
 
-    def layers() -> tuple[KVArray, ...]:
+    def layers(dtype: KVType) -> tuple[KVArray, ...]:
         return tuple(
             _zeros((num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, kv.head_dim), dtype)
             for kv in program.kv_layers
         )
 
     try:
-        return KVStorage(keys=layers(), values=layers())
+        return KVStorage(layers(types.keys), layers(types.values))
     except MemoryError:
         size = sum(
-            bytes_per_token(program, dtype, group) * blocks * BLOCK_SIZE
+            bytes_per_token(program, types, group) * blocks * BLOCK_SIZE
             for group, blocks in enumerate(num_blocks)
         )
         raise BackendError(
@@ -47,10 +56,9 @@ def _zeros(shape: tuple[int, ...], dtype: KVType) -> KVArray:
     return storage
 
 
-def bytes_per_token(program: Program, dtype: KVType, group: int | None = None) -> int:
-    """Bytes that one token's keys and values take in all layers, or in those of one KV group."""
+def bytes_per_token(program: Program, types: KVTypes, group: int) -> int:
+    """Bytes that one token's keys and values take in the layers of one KV group."""
+    both = sum(np.dtype(dtype).itemsize for dtype in (types.keys, types.values))
     return sum(
-        2 * kv.num_kv_heads * kv.head_dim * np.dtype(dtype).itemsize
-        for kv in program.kv_layers
-        if group is None or kv.group == group
+        both * kv.num_kv_heads * kv.head_dim for kv in program.kv_layers if kv.group == group
     )

@@ -1,39 +1,17 @@
-"""How large the key-value cache of a model becomes. Allocates the storage, hands out no block."""
-
-from dataclasses import dataclass
+"""How large the key-value cache of a model becomes. Allocates nothing."""
 
 import numpy as np
 
 from edgellm.errors import BackendError, RequestError
-from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
+from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.ops import Program
-from edgellm.kv_cache import KVType, allocate, bytes_per_token
+from edgellm.kv_cache import KVType, KVTypes, bytes_per_token
 from edgellm.scheduler import Limits
 
 KV_TYPES: dict[str, KVType] = {"f32": np.float32, "f16": np.float16}
 _LATER = ("q8_0", "q4_0")
 _SHARE = 0.5  # of the memory available, that more than one context may take
 _GIB = 2.0**30
-
-
-@dataclass(frozen=True)
-class KVTypes:
-    """Storage types of keys and of values."""
-
-    keys: KVType
-    values: KVType
-
-    def bytes_per_token(self, program: Program, group: int) -> int:
-        """Bytes of one token's keys and values in the layers of one KV group."""
-        both = (self.keys, self.values)
-        return sum(bytes_per_token(program, dtype, group) for dtype in both) // 2
-
-    def allocate(self, program: Program, num_blocks: tuple[int, ...]) -> KVStorage:
-        """Storage; it takes no memory before it is written to. BackendError when there is none."""
-        keys = allocate(program, num_blocks, self.keys)
-        if self.values is self.keys:
-            return keys
-        return KVStorage(keys.keys, allocate(program, num_blocks, self.values).values)
 
 
 def parse_kv_types(text: str) -> KVTypes:
@@ -59,7 +37,7 @@ def plan_blocks(program: Program, limits: Limits, types: KVTypes, memory: int) -
     BackendError when not even one context fits.
     """
     groups = range(len(program.kv_groups))
-    block_bytes = [types.bytes_per_token(program, group) * BLOCK_SIZE for group in groups]
+    block_bytes = [bytes_per_token(program, types, group) * BLOCK_SIZE for group in groups]
     one = [limits.blocks(group, limits.context_length) for group in groups]
     least = sum(blocks * size for blocks, size in zip(one, block_bytes, strict=True))
     if least > memory:

@@ -16,15 +16,15 @@ from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.ops import Program
-from edgellm.kv_plan import KVTypes, parse_kv_types, plan_blocks
+from edgellm.kv_cache import KVTypes, allocate
+from edgellm.kv_plan import parse_kv_types, plan_blocks
 from edgellm.memory import available_memory
 from edgellm.model_runner import ModelRunner
 from edgellm.models import ModelConfig, read_config, record
 from edgellm.scheduler import Limits, Scheduler
 from edgellm.tokenizer import Tokenizer, load_tokenizer
-from edgellm.types import LoadOptions, Message, Messages, ModelInfo
+from edgellm.types import DEFAULT_CONTEXT, LoadOptions, Message, Messages, ModelInfo
 
-DEFAULT_CONTEXT = 8192  # tokens, for models trained on more
 _TOKEN_BUDGET = 512  # rows of one step beside one per sequence
 _LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are wanted
 
@@ -135,7 +135,7 @@ def make_ready(
     )
     memory = _memory_for_cache(file, options.memory_limit)
     num_blocks = plan_blocks(program, limits, types, memory)
-    kv = types.allocate(program, num_blocks)
+    kv = allocate(program, num_blocks, types)
     executable = backends.get(backend, options.threads).load(program, kv)
     pools = tuple(BlockPool(blocks) for blocks in num_blocks)
     engine = Engine(ModelRunner(executable, program), Scheduler(pools, limits))
@@ -143,10 +143,20 @@ def make_ready(
 
 
 def _memory_for_cache(file: GGUFFile, memory_limit: int | None) -> int:
-    """Bytes for keys and values: what the weights leave of the limit and of the machine."""
+    """Bytes for keys and values: what the weights leave of the limit and of the machine.
+
+    BackendError when they leave nothing.
+    """
     weights = sum(tensor.nbytes for tensor in file.tensors.values())
-    available = available_memory()
-    return (available if memory_limit is None else min(available, memory_limit)) - weights
+    usable = available_memory()
+    if memory_limit is not None:
+        usable = min(usable, memory_limit)
+    if usable <= weights:
+        raise BackendError(
+            f"the weights take {weights / 2**30:.2f} GiB of memory and {usable / 2**30:.2f} GiB "
+            "may be used: load a smaller model"
+        )
+    return usable - weights
 
 
 def _check(options: LoadOptions) -> tuple[str, KVTypes]:

@@ -12,8 +12,8 @@ import numpy as np
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile, TensorInfo
 from edgellm.models.registry import ARCHITECTURES
+from edgellm.types import DEFAULT_CONTEXT
 
-DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for at least as many
 _KV_BYTES = 2  # f16
 _MAX_LAYERS = 4096
 _BLOCK = re.compile(r"blk\.(\d{1,4})\.(.+)")

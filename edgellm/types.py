@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 FinishReason = Literal["stop", "length", "abort"]
 
+DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for more
+
 
 @dataclass(frozen=True)
 class SamplingParams:

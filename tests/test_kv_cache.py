@@ -4,10 +4,10 @@ import numpy as np
 import psutil
 import pytest
 
-from edgellm import kv_cache
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.ops import KVGroup, KVLayer, Program, Value
+from edgellm.kv_cache import KVTypes, allocate, bytes_per_token
 
 
 def program(*layers: KVLayer) -> Program:
@@ -18,10 +18,14 @@ def program(*layers: KVLayer) -> Program:
 MIXED = program(KVLayer(0, 2, 16), KVLayer(1, 1, 64), KVLayer(0, 2, 16))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_each_layer_has_the_blocks_of_its_group(dtype: kv_cache.KVType) -> None:
-    kv = kv_cache.allocate(MIXED, (5, 3), dtype)
-    for arrays in (kv.keys, kv.values):
+F32, F16 = KVTypes(np.float32, np.float32), KVTypes(np.float16, np.float16)
+BOTH = KVTypes(np.float16, np.float32)
+
+
+@pytest.mark.parametrize("types", [F32, F16, BOTH])
+def test_each_layer_has_the_blocks_of_its_group(types: KVTypes) -> None:
+    kv = allocate(MIXED, (5, 3), types)
+    for arrays, dtype in ((kv.keys, types.keys), (kv.values, types.values)):
         assert [a.shape for a in arrays] == [
             (5, 2, BLOCK_SIZE, 16),
             (3, 1, BLOCK_SIZE, 64),
@@ -31,27 +35,27 @@ def test_each_layer_has_the_blocks_of_its_group(dtype: kv_cache.KVType) -> None:
     assert not any(np.shares_memory(k, v) for k, v in zip(kv.keys, kv.values, strict=True))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_bytes_per_token_are_what_allocation_takes(dtype: kv_cache.KVType) -> None:
-    kv = kv_cache.allocate(MIXED, (1, 1), dtype)
+@pytest.mark.parametrize(("types", "itemsizes"), [(F32, 8), (F16, 4), (BOTH, 6)])
+def test_bytes_per_token_are_what_allocation_takes(types: KVTypes, itemsizes: int) -> None:
+    kv = allocate(MIXED, (1, 1), types)
     total = sum(array.nbytes for array in (*kv.keys, *kv.values))
-    assert kv_cache.bytes_per_token(MIXED, dtype) * BLOCK_SIZE == total
-    parts = [kv_cache.bytes_per_token(MIXED, dtype, group) for group in (0, 1)]
-    assert parts == [4 * 32 * np.dtype(dtype).itemsize, 2 * 64 * np.dtype(dtype).itemsize]
+    parts = [bytes_per_token(MIXED, types, group) for group in (0, 1)]
+    assert sum(parts) * BLOCK_SIZE == total
+    assert parts == [2 * 32 * itemsizes, 64 * itemsizes]
 
 
 def test_untouched_storage_takes_no_memory() -> None:
     before = psutil.Process().memory_info().rss
-    kv = kv_cache.allocate(program(KVLayer(0, 8, 128)), (4096,), np.float32)
+    kv = allocate(program(KVLayer(0, 8, 128)), (4096,), F32)
     assert kv.keys[0].nbytes == 512 << 20
     assert psutil.Process().memory_info().rss - before < 32 << 20
 
 
 def test_too_much_memory_is_a_clear_error() -> None:
     with pytest.raises(BackendError, match=r"MiB of keys and values.*smaller context"):
-        kv_cache.allocate(program(KVLayer(0, 1024, 1024)), (1 << 32,), np.float32)
+        allocate(program(KVLayer(0, 1024, 1024)), (1 << 32,), F32)
 
 
 def test_a_count_for_each_group() -> None:
     with pytest.raises(ValueError, match="1 block counts for 2 groups"):
-        kv_cache.allocate(MIXED, (5,), np.float32)
+        allocate(MIXED, (5,), F32)

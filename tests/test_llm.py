@@ -175,6 +175,8 @@ def test_smollm2_chats(real: Model) -> None:
 def test_smollm2_needs_memory_for_its_context(smollm2: Path) -> None:
     with pytest.raises(BackendError, match="context of 8192 tokens needs .* GiB"):
         edgellm.load(smollm2, backend="reference", memory_limit=200 << 20)
+    with pytest.raises(BackendError, match="weights take 0.09 GiB .* and 0.00 GiB may be used"):
+        edgellm.load(smollm2, backend="reference", memory_limit=1 << 20)
 
 
 @pytest.mark.weights

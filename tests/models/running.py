@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgellm import kv_cache
 from edgellm.gguf_loader import open_gguf
 from edgellm.kernels import reference
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.ops import Program
+from edgellm.kv_cache import KVTypes, allocate
 from edgellm.model_runner import ModelRunner
 from edgellm.models import read_config, record
 from edgellm.sequence import Chunk, Sequence
@@ -32,7 +32,8 @@ class Runner:
         self.program = record_file(path)
         self.blocks_each = -(-max_tokens // BLOCK_SIZE)
         groups = len(self.program.kv_groups)
-        kv = kv_cache.allocate(self.program, (capacity * self.blocks_each,) * groups, np.float32)
+        blocks = (capacity * self.blocks_each,) * groups
+        kv = allocate(self.program, blocks, KVTypes(np.float32, np.float32))
         self.runner = ModelRunner(reference.load(self.program, kv), self.program)
         self.groups = groups
         self.count = 0

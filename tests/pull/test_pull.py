@@ -383,9 +383,9 @@ def test_resolve_offers_near_names(home: Path) -> None:
         resolve(str(home.parent))
     with pytest.raises(CatalogError, match="name is empty"):
         resolve("")
-    (home / "own.gguf").write_bytes(b"GGUF")
+    (home.parent / "own.gguf").write_bytes(b"GGUF")
     with pytest.raises(CatalogError, match="a file of your own"):
-        entry_of(str(home / "own.gguf"))
+        entry_of(str(home.parent / "own.gguf"))
     with pytest.raises(CatalogError, match="`edgellm pull smollm2` fetches it"):
         resolve("smollm2", fetch=False)
 
