@@ -139,7 +139,7 @@ def _memory() -> MemoryState:
 
 def _opencl() -> tuple[str, ...]:
     if importlib.util.find_spec("pyopencl") is None:
-        return ("pyopencl is not installed: `pip install edgellm[opencl]` adds GPU support",)
+        return ("pyopencl is not installed, and no backend uses it yet",)
     try:
         probe = subprocess.run(
             [sys.executable, "-c", _OPENCL_PROBE],
