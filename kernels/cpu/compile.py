@@ -33,7 +33,6 @@ OPTIONS = {
 # What format files may call, and the instruction that does it.
 _REPLACEMENTS: dict[Any, Any] = {
     scalar.half: simd.half_bytes,
-    scalar.at: simd.offset,
     **({codebook.translate8: simd.translate8} if host_isa().has_avx2 else {}),
 }
 # Functions of the C library that compiled code may call.

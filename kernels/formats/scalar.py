@@ -1,6 +1,6 @@
-"""The few scalar helpers that `unpack` functions may call.
+"""What `unpack` functions may call for a single number.
 
-Each runs as plain Python; a compiling backend puts its own instruction in its place.
+Runs as plain Python; a compiling backend puts its own instruction in its place.
 """
 
 import numpy as np
@@ -9,8 +9,3 @@ import numpy as np
 def half(low: int, high: int) -> float:
     """The IEEE half whose little-endian bytes are `low`, `high`, as a float32."""
     return float(np.frombuffer(bytes((low, high)), np.float16)[0])
-
-
-def at(pointer: "np.ndarray", offset: int) -> "np.ndarray":
-    """The same memory starting `offset` elements later."""
-    return pointer[offset:]

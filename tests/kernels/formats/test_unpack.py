@@ -11,7 +11,7 @@ from numba import njit
 
 from edgellm.kernels.formats import FORMATS, Format
 from edgellm.kernels.formats.format import Blocks, Values
-from edgellm.kernels.formats.scalar import at, half
+from edgellm.kernels.formats.scalar import half
 from edgellm.kernels.formats.words import Table
 from tests.kernels.formats.blocks import put_half, random_blocks
 
@@ -77,12 +77,7 @@ def compiled_half(low: int, high: int) -> Any:
     return np.float32(-value if high >> 7 else value)
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def compiled_at(pointer: Any, offset: int) -> Any:
-    return pointer[offset:]
-
-
-INTRINSICS: dict[Any, Any] = {half: compiled_half, at: compiled_at}
+INTRINSICS: dict[Any, Any] = {half: compiled_half}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
