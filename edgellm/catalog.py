@@ -2,7 +2,8 @@
 
 Reads and checks descriptions. Knows nothing of what is stored here or how it is fetched.
 An entry in `config_dir()/models.toml` changes the fields it gives of a packaged model of the same
-name, or adds a model; giving `sources` drops the packaged size and sha256, which described others.
+name, or adds a model; giving `sources` drops the packaged size, sha256 and architecture, which
+described others.
 """
 
 import difflib
@@ -25,6 +26,7 @@ _SAMPLING = {
     for f in fields(SamplingParams)
     if f.type in (int, float) and f.name != "n"
 }
+_OF_THE_FILE = ("size", "sha256", "architecture")
 _MAX_FILE = 4 << 20  # bytes of a models.toml
 
 
@@ -33,6 +35,7 @@ class CatalogEntry:
     """One model by name.
 
     sources: tried in order; each is one file, or several whose bytes are joined in order.
+    architecture: what the file says in general.architecture; None when it is not known.
     size: bytes, for show. sha256: of the whole file; None when the catalogue does not know it.
     context: tokens the model was trained for. sampling: fields of SamplingParams its makers advise.
     """
@@ -41,6 +44,7 @@ class CatalogEntry:
     sources: tuple[tuple[Source, ...], ...]
     description: str = ""
     license: str | None = None
+    architecture: str | None = None
     size: int | None = None
     sha256: str | None = None
     context: int | None = None
@@ -55,7 +59,7 @@ def load_catalog() -> Mapping[str, CatalogEntry]:
         for name, table in _read(users).items():
             base = dict(tables[name][0]) if name in tables else {}
             if "sources" in table:
-                base = {k: v for k, v in base.items() if k not in ("size", "sha256")}
+                base = {k: v for k, v in base.items() if k not in _OF_THE_FILE}
             tables[name] = ({**base, **table}, users)
     return {name: _entry(name, table, file) for name, (table, file) in tables.items()}
 
@@ -122,6 +126,7 @@ def _entry(name: str, table: Mapping[str, Any], file: Path) -> CatalogEntry:
         sources=_sources(table.get("sources"), where, file.parent),
         description=_text(table, "description", where) or "",
         license=_text(table, "license", where),
+        architecture=_text(table, "architecture", where),
         size=_count(table, "size", where),
         sha256=sha256,
         context=_count(table, "context", where),

@@ -172,17 +172,21 @@ def find_model(
 ) -> tuple[Path, str, Mapping[str, float]]:
     """The file, a name for it, and the sampling its makers advise.
 
-    A file that exists goes before a catalogue name; a catalogue model that is not here is pulled.
+    A file that exists goes before a catalogue name; a catalogue model that is not here is pulled,
+    unless nothing here can run it: GGUFError.
     """
     text = os.fspath(name_or_path)
     path = Path(text).expanduser()
     if path.is_file():
         return path, path.stem, {}
     from edgellm.catalog import load_catalog
-    from edgellm.pull import resolve  # with the clients of hubs: not for a plain file
+    from edgellm.models.registry import architecture
+    from edgellm.pull import resolve, stored  # with the clients of hubs: not for a plain file
 
-    path = resolve(text, report)
     entry = load_catalog().get(text.lower())
+    if entry and entry.architecture and not stored(entry.name):
+        architecture(entry.architecture)
+    path = resolve(text, report)
     return (path, entry.name, entry.sampling) if entry else (path, path.stem, {})
 
 

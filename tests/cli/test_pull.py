@@ -49,6 +49,20 @@ def test_another_name_can_be_given(home: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == f"{home / 'models/mine.gguf'}\n"
 
 
+def test_a_model_that_cannot_run_here_is_fetched_with_a_warning(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "models.toml").write_text(
+        '[odd]\narchitecture = "odd"\nsources = ["url:https://host/odd.gguf"]\n'
+    )
+    assert main(["run", "odd", "hi"]) == 2
+    assert "architecture 'odd' is not supported" in capsys.readouterr().err
+    assert not (home / "models").exists()
+    assert main(["pull", "odd"]) == 0
+    assert "this version cannot run odd" in capsys.readouterr().err
+    assert (home / "models/odd.gguf").exists()
+
+
 def test_a_failed_download_is_1_and_names_every_source(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
