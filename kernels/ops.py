@@ -5,7 +5,7 @@ an `OpCall`. A backend later runs the recorded `Program` on any number of batche
 knows of models, files or machines; weights arrive as byte arrays with a format.
 
 Values are float32 matrices with one row per token of the batch ("tokens"), or one per wanted
-logits row ("outputs"). A Value has one writer; `buffers` in Program says which share memory.
+logits row ("outputs"). A Value has one writer.
 """
 
 import math
@@ -104,27 +104,36 @@ class Builder:
     _windows: list[int | None] = field(default_factory=list)
     _count: int = 0
 
-    def _emit(
+    def _new(self, width: int, rows: Rows) -> Value:
+        value = Value(self._count, width, rows)
+        self._count += 1
+        return value
+
+    def _record(
+        self,
+        op: str,
+        inputs: tuple[Value, ...],
+        weights: tuple[Weight | None, ...],
+        output: Value | None,
+        attributes: Mapping[str, int | float | str],
+    ) -> None:
+        kept = tuple(weight for weight in weights if weight is not None)
+        self.calls.append(OpCall(op, inputs, kept, output, attributes))
+
+    def _value(
         self,
         op: str,
         inputs: tuple[Value, ...] = (),
         weights: tuple[Weight | None, ...] = (),
-        width: int | None = None,
+        *,
+        width: int,
         rows: Rows = "tokens",
         **attributes: int | float | str,
-    ) -> Value | None:
-        output = None
-        if width is not None:
-            output = Value(self._count, width, rows)
-            self._count += 1
-        kept = tuple(w for w in weights if w is not None)
-        self.calls.append(OpCall(op, inputs, kept, output, attributes))
+    ) -> Value:
+        """Records an op that writes a new value."""
+        output = self._new(width, rows)
+        self._record(op, inputs, weights, output, attributes)
         return output
-
-    def _value(self, *args, **kwargs) -> Value:  # type: ignore[no-untyped-def]
-        value = self._emit(*args, **kwargs)
-        assert value is not None
-        return value
 
     def embed(self, table: Weight, scale: float = 1.0) -> Value:
         """Row input_ids[t] of `table`, dequantised, times `scale`."""
@@ -235,20 +244,21 @@ class Builder:
         group = self._windows.index(window)
         layer = len(self.kv_layers)
         self.kv_layers.append(KVLayer(group, num_kv_heads, k.width // num_kv_heads))
-        self._emit("store_kv", (k, v), layer=layer, group=group)
-        return self._value(
-            "attention",
-            (q,),
-            (sinks,),
-            width=q.width,
-            layer=layer,
-            group=group,
-            num_heads=num_heads,
-            num_kv_heads=num_kv_heads,
-            scale=scale,
-            **({} if window is None else {"window": window}),
-            **({} if softcap is None else {"softcap": softcap}),
-        )
+        self._record("store_kv", (k, v), (), None, {"layer": layer, "group": group})
+        attributes: dict[str, int | float | str] = {
+            "layer": layer,
+            "group": group,
+            "num_heads": num_heads,
+            "num_kv_heads": num_kv_heads,
+            "scale": scale,
+        }
+        if window is not None:
+            attributes["window"] = window
+        if softcap is not None:
+            attributes["softcap"] = softcap
+        output = self._new(q.width, "tokens")
+        self._record("attention", (q,), (sinks,), output, attributes)
+        return output
 
     def moe_route(
         self,
