@@ -58,9 +58,9 @@ class Manager:
             model = load_model(
                 path, name, options or LoadOptions(), sampling, self._backends, self._note
             )
+            self.add(model)
         finally:
             self._loading.discard(name)
-        self.add(model)
         return model.info
 
     def add(self, model: LoadedModel) -> None:
