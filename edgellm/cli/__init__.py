@@ -92,7 +92,8 @@ def _run(arguments: list[str]) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"edgellm {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    traceback_help = "show the traceback of an error"
+    parser.add_argument("--debug", action="store_true", help=traceback_help)
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", parser_class=_Parser)
     chosen = parser
     for name, (module_name, summary) in COMMANDS.items():
@@ -100,7 +101,9 @@ def _run(arguments: list[str]) -> int:
         if name == named:
             chosen = sub
             module = import_module(module_name)
-            sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS)
+            sub.add_argument(
+                "--debug", action="store_true", default=argparse.SUPPRESS, help=traceback_help
+            )
             module.add_arguments(sub)
     try:
         args, unknown = parser.parse_known_args(arguments)

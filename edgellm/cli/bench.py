@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="table",
         help="how to report (default table); json has llama-bench's keys",
     )
-    parser.add_argument("--json", action="store_const", const="json", dest="output")
+    parser.add_argument("--json", action="store_const", const="json", dest="output", help="-o json")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="auto, cpu or reference")
     parser.add_argument("--kv-cache-type", metavar="TYPE", help="f32, f16, or K/V such as f16/f32")
 

@@ -24,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--chunks", type=int, metavar="N", help="score only the first N chunks"
         )
         measure.add_argument("--json", action="store_true", help="report as one JSON object")
-        options.add_load_options(measure)
-        measure.set_defaults(context=512)
+        options.add_load_options(measure, context=512)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from edgellm.cli.progress import DownloadProgress
 from edgellm.client import find_model
 from edgellm.errors import RequestError
-from edgellm.types import LoadOptions, SamplingParams
+from edgellm.types import DEFAULT_CONTEXT, LoadOptions, SamplingParams
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
@@ -24,7 +24,7 @@ _SAMPLING: Mapping[str, tuple[str, type, str]] = {
     "--repeat-last-n": ("repeat_last_n", int, "tokens that the penalties look back on"),
     "--presence-penalty": ("presence_penalty", float, "taken once off what the text has; 0 is off"),
     "--frequency-penalty": ("frequency_penalty", float, "taken off per occurrence; 0 is off"),
-    "--logprobs": ("logprobs", int, "--json tells log-probabilities, and so many alternatives"),
+    "--logprobs": ("logprobs", int, "with --json: log-probabilities, and so many alternatives"),
 }
 _SEED = 0  # so that the same command gives the same text
 
@@ -57,12 +57,21 @@ def text(args: argparse.Namespace, name: str, otherwise: str = "") -> str:
     return read_text(args.file)
 
 
-def add_load_options(parser: argparse.ArgumentParser) -> None:
-    """How the model is loaded."""
+def add_load_options(parser: argparse.ArgumentParser, context: int | None = None) -> None:
+    """How the model is loaded. context: the default, None is that of `load`."""
     group = parser.add_argument_group("loading")
     default = LoadOptions()
-    group.add_argument("--context", type=int, metavar="TOKENS", help="context length")
-    group.add_argument("--threads", type=int, metavar="N", help="threads of the CPU")
+    shown = context or f"what the model was trained for, at most {DEFAULT_CONTEXT}"
+    group.add_argument(
+        "--context",
+        type=int,
+        default=context,
+        metavar="TOKENS",
+        help=f"context length (default {shown})",
+    )
+    group.add_argument(
+        "--threads", type=int, metavar="N", help="threads of the CPU (default all it may use)"
+    )
     group.add_argument(
         "--backend", default=default.backend, metavar="NAME", help="auto, cpu or reference"
     )
@@ -91,7 +100,11 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     )
     default = SamplingParams()
     group.add_argument(
-        "-n", "--max-tokens", type=int, metavar="N", help="the most tokens of the answer"
+        "-n",
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="the most tokens of the answer (default: no limit)",
     )
     group.add_argument(
         "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
