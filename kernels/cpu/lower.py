@@ -45,9 +45,9 @@ def address(weight: Weight) -> int:
 
 def _embed(plan: Plan, call: OpCall) -> None:
     table, out = call.weights[0], _output(call)
-    words = address(table), table.data.strides[0], table.columns
+    source = address(table), table.data.strides[0], table.columns
     factor = float_word(_number(call, "scale"))
-    words = *words, plan.new(out), stride(out), factor
+    words = *source, plan.new(out), stride(out), factor
     plan.emit(("embed", str(table.type_id)), *words, partition=_by_rows(out))
 
 

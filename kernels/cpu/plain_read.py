@@ -42,6 +42,7 @@ class PlainRead:
             len(self._ranges),
             self._sums.ctypes.data,
         )
+        self._table[0, layout.WAIT] = 1  # run returns when all threads have read
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
 
     @property
