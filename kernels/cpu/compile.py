@@ -8,11 +8,12 @@ Imported only when something has to be compiled.
 """
 
 import types as python_types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import binding
-from numba import njit
+from numba import config, njit
 from numba.core import types
 
 from edgellm.errors import BackendError
@@ -30,6 +31,7 @@ OPTIONS = {
     "no_cfunc_wrapper": True,
     "_nrt": False,
 }
+RAISED = "edgellm_kernel_raised"
 # What format files may call, and the instruction that does it.
 _REPLACEMENTS: dict[Any, Any] = {
     scalar.half: simd.half_bytes,
@@ -65,12 +67,12 @@ def _compilable(value: Any) -> Any:
 def kernel_object(name: str, kernel: Callable[..., None]) -> bytes:
     """Machine code of `kernel` for this processor, with the single public symbol `name`."""
     dispatcher = njit(**OPTIONS)(kernel)
-    dispatcher.compile(SIGNATURE)
+    with _unoptimised():
+        dispatcher.compile(SIGNATURE)
     compiled = dispatcher.overloads[SIGNATURE]
     inner = compiled.fndesc.llvm_func_name
     text = compiled.library.get_llvm_str() + _entry_point(name, inner)
     module = binding.parse_assembly(text)
-    _refuse_exceptions(name, module)
     for function in module.functions:
         if not function.is_declaration and function.name != name:
             function.linkage = "internal"
@@ -83,13 +85,34 @@ def kernel_object(name: str, kernel: Callable[..., None]) -> bytes:
     return bytes(machine.emit_object(module))
 
 
+@contextmanager
+def _unoptimised() -> Iterator[None]:
+    """Numba emits plain code: everything is optimised once, here, and not twice."""
+    level = config.OPT
+    config.OPT = config._OptLevel(0)
+    try:
+        yield
+    finally:
+        config.OPT = level
+
+
 def _entry_point(name: str, inner: str) -> str:
-    """IR of the C function that calls Numba's, whose status is always 0 for our kernels."""
+    """IR of the C function that calls Numba's, and would tell of an exception.
+
+    The optimiser removes what cannot happen: where `RAISED` is left, the kernel can raise.
+    """
     return f"""
+declare void @{RAISED}()
 define void @{name}(ptr %args, ptr %step, i64 %thread, i64 %threads) {{
   %result = alloca ptr
   %error = alloca ptr
   %status = call i32 @{inner}(ptr %result, ptr %error, ptr %args, ptr %step, i64 %thread, i64 %threads)
+  %is_fine = icmp eq i32 %status, 0
+  br i1 %is_fine, label %done, label %raised
+raised:
+  call void @{RAISED}()
+  br label %done
+done:
   ret void
 }}
 """  # noqa: E501
@@ -114,16 +137,11 @@ def _optimise(module: Any, machine: Any) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-def _refuse_exceptions(name: str, module: Any) -> None:
-    """Looks before optimising: nobody reads the status, so that a raise would become a return."""
-    for variable in module.global_variables:
-        if "picklebuf" in variable.name:
-            raise BackendError(f"kernel {name} can raise an exception: kernels must not")
-
-
 def _check_symbols(name: str, module: Any) -> None:
-    """Refuses a kernel that could allocate or call into Python."""
+    """Refuses a kernel that could raise, allocate or call into Python."""
     for function in module.functions:
+        if function.name == RAISED:
+            raise BackendError(f"kernel {name} can raise an exception: kernels must not")
         known = function.name.startswith("llvm.") or function.name in _ALLOWED_SYMBOLS
         if function.is_declaration and not known:
             raise BackendError(

@@ -1,8 +1,9 @@
 """LLVM IR for lanes that are weight rows: loads, transposes, integer dot products.
 
-Eight weight rows go side by side and four of their columns fill a 32-bit lane, so that a product
-of a row with an activation row never needs a horizontal sum. Used by strips.py (weights) and
-tiles.py (products). Knows nothing of models. Imported only when something has to be compiled.
+Eight or sixteen weight rows go side by side and four of their columns fill a 32-bit lane, so that
+a product of a row with an activation row never needs a horizontal sum. How many lanes there are
+does not change a result. Used by strips.py (weights) and tiles.py (products). Knows nothing of
+models. Imported only when something has to be compiled.
 """
 
 from dataclasses import dataclass
@@ -13,12 +14,12 @@ from llvmlite import ir
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.simd import F32, I1, I8, I16, I32, I64, emit_call
 
-LANES = 8
-DWORDS = ir.VectorType(I32, LANES)
-BYTES = ir.VectorType(I8, 4 * LANES)
-WORDS = ir.VectorType(I16, 2 * LANES)
-FLOATS = ir.VectorType(F32, LANES)
-VECTOR_BYTES = 4 * LANES
+NARROW = 8
+
+
+def wide_lanes() -> int:
+    """Weight rows side by side where there is enough work for the widest vectors."""
+    return 16 if host_isa().has_wide_vnni else NARROW
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,15 @@ def splat(kind: ir.VectorType, value: int) -> ir.Constant:
 class Emit:
     """Writes instructions through a builder; every method returns the value it made."""
 
-    def __init__(self, builder: Any) -> None:
+    def __init__(self, builder: Any, lanes: int) -> None:
         self.b = builder
+        self.lanes = lanes
+        self.dwords_type = ir.VectorType(I32, lanes)
+        self.bytes_type = ir.VectorType(I8, 4 * lanes)
+        self.words_type = ir.VectorType(I16, 2 * lanes)
+        self.floats_type = ir.VectorType(F32, lanes)
+        self.halves_type = ir.VectorType(ir.HalfType(), lanes)
+        self.vector_bytes = 4 * lanes
 
     # ------------------------------------------------------------ memory
 
@@ -70,9 +78,9 @@ class Emit:
 
     def splat_load(self, address: Any, kind: ir.Type) -> Any:
         """One 32-bit value from memory in all lanes."""
-        empty = ir.Constant(ir.VectorType(kind, LANES), ir.Undefined)
+        empty = ir.Constant(ir.VectorType(kind, self.lanes), ir.Undefined)
         one = self.b.insert_element(empty, self.load(address, kind), I32(0))
-        return self.b.shuffle_vector(one, empty, ir.Constant(DWORDS, [0] * LANES))
+        return self.b.shuffle_vector(one, empty, ir.Constant(self.dwords_type, [0] * self.lanes))
 
     def prefetch(self, address: Any) -> None:
         """Asks for a line that will be read once."""
@@ -83,7 +91,7 @@ class Emit:
 
     def dwords(self, rows: list[Any], offset: int) -> Any:
         """The 32-bit word at `offset` of each row."""
-        value: Any = ir.Constant(DWORDS, ir.Undefined)
+        value: Any = ir.Constant(self.dwords_type, ir.Undefined)
         for lane, row in enumerate(rows):
             word = self.load(self.at(row, offset), I32)
             value = self.b.insert_element(value, word, I32(lane))
@@ -91,50 +99,50 @@ class Emit:
 
     def halves(self, rows: list[Any], offset: int) -> Any:
         """The IEEE half at `offset` of each row, as float32."""
-        value: Any = ir.Constant(ir.VectorType(I16, LANES), ir.Undefined)
+        value: Any = ir.Constant(ir.VectorType(I16, self.lanes), ir.Undefined)
         for lane, row in enumerate(rows):
             word = self.load(self.at(row, offset), I16)
             value = self.b.insert_element(value, word, I32(lane))
-        return self.b.fpext(self.b.bitcast(value, ir.VectorType(ir.HalfType(), LANES)), FLOATS)
+        return self.b.fpext(self.b.bitcast(value, self.halves_type), self.floats_type)
 
     def bytes_at(self, rows: list[Any], offset: int) -> Any:
         """The byte at `offset` of each row, zero-extended to 32 bits."""
-        value: Any = ir.Constant(ir.VectorType(I8, LANES), ir.Undefined)
+        value: Any = ir.Constant(ir.VectorType(I8, self.lanes), ir.Undefined)
         for lane, row in enumerate(rows):
             byte = self.load(self.at(row, offset), I8)
             value = self.b.insert_element(value, byte, I32(lane))
-        return self.b.zext(value, DWORDS)
+        return self.b.zext(value, self.dwords_type)
 
     def low_half(self, dwords: Any) -> Any:
         """The low 16 bits of each lane as an IEEE half, widened."""
-        words = self.b.trunc(dwords, ir.VectorType(I16, LANES))
-        return self.b.fpext(self.b.bitcast(words, ir.VectorType(ir.HalfType(), LANES)), FLOATS)
+        words = self.b.trunc(dwords, ir.VectorType(I16, self.lanes))
+        return self.b.fpext(self.b.bitcast(words, self.halves_type), self.floats_type)
 
     def high_half(self, dwords: Any) -> Any:
         """The high 16 bits of each lane as an IEEE half, widened."""
-        return self.low_half(self.b.lshr(dwords, splat(DWORDS, 16)))
+        return self.low_half(self.b.lshr(dwords, splat(self.dwords_type, 16)))
 
     def field(self, dwords: Any, shift: int, bits: int) -> Any:
         """`bits` bits of each lane from `shift` on, as an unsigned number."""
         if shift:
-            dwords = self.b.lshr(dwords, splat(DWORDS, shift))
+            dwords = self.b.lshr(dwords, splat(self.dwords_type, shift))
         if shift + bits == 32:
             return dwords
-        return self.b.and_(dwords, splat(DWORDS, (1 << bits) - 1))
+        return self.b.and_(dwords, splat(self.dwords_type, (1 << bits) - 1))
 
     def signed_byte(self, dwords: Any, index: int) -> Any:
         """Byte `index` of each lane, sign-extended."""
-        moved = self.b.shl(dwords, splat(DWORDS, 24 - 8 * index)) if index < 3 else dwords
-        return self.b.ashr(moved, splat(DWORDS, 24))
+        moved = self.b.shl(dwords, splat(self.dwords_type, 24 - 8 * index)) if index < 3 else dwords
+        return self.b.ashr(moved, splat(self.dwords_type, 24))
 
     def to_float(self, dwords: Any) -> Any:
-        return self.b.sitofp(dwords, FLOATS)
+        return self.b.sitofp(dwords, self.floats_type)
 
     # ------------------------------------------------------------ four columns per lane
 
     def columns16(self, rows: list[Any], offset: int) -> list[Any]:
         """16 bytes of each row, as 4 vectors of bytes: lane r of vector j is row r, bytes 4j.."""
-        b, quads = self.b, LANES // 4
+        b, quads = self.b, self.lanes // 4
         loaded = [self.load(self.at(row, offset), ir.VectorType(I32, 4)) for row in rows]
         # Part q of vector i is row 4q + i: the transpose inside 128-bit parts gives row order.
         vectors = []
@@ -154,7 +162,9 @@ class Emit:
         def each(pattern: list[int]) -> ir.Constant:
             """A 128-bit pattern over (first, second) repeated for each part."""
             flat = [
-                4 * q + p if p < 4 else LANES + 4 * q + p - 4 for q in range(quads) for p in pattern
+                4 * q + p if p < 4 else self.lanes + 4 * q + p - 4
+                for q in range(quads)
+                for p in pattern
             ]
             return self._mask(flat)
 
@@ -169,7 +179,7 @@ class Emit:
             b.shuffle_vector(high01, high23, each([0, 1, 4, 5])),
             b.shuffle_vector(high01, high23, each([2, 3, 6, 7])),
         ]
-        return [b.bitcast(column, BYTES) for column in columns]
+        return [b.bitcast(column, self.bytes_type) for column in columns]
 
     def columns32(self, rows: list[Any], offset: int) -> list[Any]:
         """32 bytes of each row as 8 vectors, as columns16."""
@@ -183,7 +193,8 @@ class Emit:
         if count == 0:
             return value
         return self.b.bitcast(
-            self.b.lshr(self.b.bitcast(value, DWORDS), splat(DWORDS, count)), BYTES
+            self.b.lshr(self.b.bitcast(value, self.dwords_type), splat(self.dwords_type, count)),
+            self.bytes_type,
         )
 
     def shift_left(self, value: Any, count: int) -> Any:
@@ -191,12 +202,13 @@ class Emit:
         if count == 0:
             return value
         return self.b.bitcast(
-            self.b.shl(self.b.bitcast(value, DWORDS), splat(DWORDS, count)), BYTES
+            self.b.shl(self.b.bitcast(value, self.dwords_type), splat(self.dwords_type, count)),
+            self.bytes_type,
         )
 
     def masked(self, value: Any, mask: int) -> Any:
         """Every byte & mask."""
-        return self.b.and_(value, splat(BYTES, mask))
+        return self.b.and_(value, splat(self.bytes_type, mask))
 
     def low_nibbles(self, value: Any) -> Any:
         return self.masked(value, 15)
@@ -209,33 +221,40 @@ class Emit:
 
         Any bit kept is at least 16, so the smaller of it and 16 is 16.
         """
-        source = self.b.bitcast(dwords, BYTES)
-        pick = [4 * (i // 4) + byte for i in range(4 * LANES)]
+        source = self.b.bitcast(dwords, self.bytes_type)
+        pick = [4 * (i // 4) + byte for i in range(4 * self.lanes)]
         repeated = self.b.shuffle_vector(source, source, self._mask(pick))
-        bits = ir.Constant(BYTES, [16 << (i % 4) for i in range(4 * LANES)])
+        bits = ir.Constant(self.bytes_type, [16 << (i % 4) for i in range(4 * self.lanes)])
         kept = self.b.and_(repeated, bits)
-        return emit_call(self.b, f"llvm.umin.v{BYTES.count}i8", BYTES, [kept, splat(BYTES, 16)])
+        return emit_call(
+            self.b,
+            f"llvm.umin.v{self.bytes_type.count}i8",
+            self.bytes_type,
+            [kept, splat(self.bytes_type, 16)],
+        )
 
     def lookup(self, table: list[int], index: Any) -> Any:
         """table[i] for every byte i in 0..15."""
-        values = ir.Constant(BYTES, (table * (BYTES.count // 16)))
+        values = ir.Constant(self.bytes_type, (table * (self.bytes_type.count // 16)))
         if host_isa().has_avx2:
-            return emit_call(self.b, "llvm.x86.avx2.pshuf.b", BYTES, [values, index])
-        result: Any = splat(BYTES, table[0])
+            wide, narrow = "llvm.x86.avx512.pshuf.b.512", "llvm.x86.avx2.pshuf.b"
+            name = narrow if self.lanes == NARROW else wide
+            return emit_call(self.b, name, self.bytes_type, [values, index])
+        result: Any = splat(self.bytes_type, table[0])
         for i in range(1, 16):
-            is_it = self.b.icmp_unsigned("==", index, splat(BYTES, i))
-            result = self.b.select(is_it, splat(BYTES, table[i]), result)
+            is_it = self.b.icmp_unsigned("==", index, splat(self.bytes_type, i))
+            result = self.b.select(is_it, splat(self.bytes_type, table[i]), result)
         return result
 
     def flip_sign_bit(self, value: Any) -> Any:
         """int8 -> the same plus 128 as an unsigned byte."""
-        return self.b.xor(value, splat(BYTES, 128))
+        return self.b.xor(value, splat(self.bytes_type, 128))
 
     # ------------------------------------------------------------ products
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x * y + z, rounded once."""
-        return emit_call(self.b, f"llvm.fma.v{LANES}f32", FLOATS, [x, y, z])
+        return emit_call(self.b, f"llvm.fma.v{self.lanes}f32", self.floats_type, [x, y, z])
 
 
 class Dot:
@@ -254,36 +273,41 @@ class Dot:
 
     def add(self, w: Any, a: Any) -> None:
         """Adds the products of four columns per lane."""
-        b, isa = self._emit.b, host_isa()
+        e, isa = self._emit, host_isa()
+        b = e.b
         if isa.has_vnni:
-            self._total = emit_call(b, "llvm.x86.avx512.vpdpbusd.256", DWORDS, [self._total, w, a])
+            name = f"llvm.x86.avx512.vpdpbusd.{32 * e.lanes}"
+            self._total = emit_call(b, name, e.dwords_type, [self._total, w, a])
         elif isa.has_avx2:
             self._add_pairs(w, a)
         else:
             widen = b.sext if self._domain.is_signed else b.zext
-            wide = ir.VectorType(I32, BYTES.count)
+            wide = ir.VectorType(I32, 4 * e.lanes)
             products = b.mul(widen(w, wide), b.sext(a, wide))
             for part in range(4):
-                lanes = [4 * i + part for i in range(LANES)]
-                mask = ir.Constant(DWORDS, lanes)
+                lanes = [4 * i + part for i in range(e.lanes)]
+                mask = ir.Constant(e.dwords_type, lanes)
                 self._total = b.add(self._total, b.shuffle_vector(products, products, mask))
 
     def _add_pairs(self, w: Any, a: Any) -> None:
-        b = self._emit.b
+        """256-bit vectors only: wider ones come with VNNI."""
+        e = self._emit
+        b = e.b
         if self._domain.is_signed:
-            a = emit_call(b, "llvm.x86.avx2.psign.b", BYTES, [a, w])
-            w = emit_call(b, f"llvm.abs.v{BYTES.count}i8", BYTES, [w, I1(0)])
-        pairs = emit_call(b, "llvm.x86.avx2.pmadd.ub.sw", WORDS, [w, a])
+            a = emit_call(b, "llvm.x86.avx2.psign.b", e.bytes_type, [a, w])
+            w = emit_call(b, f"llvm.abs.v{4 * e.lanes}i8", e.bytes_type, [w, I1(0)])
+        pairs = emit_call(b, "llvm.x86.avx2.pmadd.ub.sw", e.words_type, [w, a])
         self._pairs = pairs if self._pairs is None else b.add(self._pairs, pairs)
         self._pending += 1
         if self._pending == self._budget:
             self._flush()
 
     def _flush(self) -> None:
-        b = self._emit.b
+        e = self._emit
+        b = e.b
         if self._pairs is not None:
-            args = [self._pairs, splat(WORDS, 1)]
-            sums = emit_call(b, "llvm.x86.avx2.pmadd.wd", DWORDS, args)
+            args = [self._pairs, splat(e.words_type, 1)]
+            sums = emit_call(b, "llvm.x86.avx2.pmadd.wd", e.dwords_type, args)
             self._total = b.add(self._total, sums)
         self._pairs, self._pending = None, 0
 

@@ -15,6 +15,7 @@ class Isa:
     has_avx2: bool
     has_vnni: bool
     vector_registers: int
+    has_wide_vnni: bool  # the same on 512-bit vectors
 
 
 @cache
@@ -33,5 +34,7 @@ def host_isa() -> Isa:
         is_x86=platform.machine().lower() in ("x86_64", "amd64"),
         has_avx2=avx2,
         has_vnni=avx2 and vnni,
+        has_wide_vnni=avx2
+        and all(features.get(f, False) for f in ("avx512vnni", "avx512bw", "avx512vl")),
         vector_registers=32 if features.get("avx512vl", False) or features.get("neon") else 16,
     )

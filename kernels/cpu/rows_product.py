@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from edgellm.kernels.cpu.emit import FLOATS, LANES, Emit
+from edgellm.kernels.cpu.emit import NARROW, Emit
 from edgellm.kernels.cpu.simd import F32, I64, fixed_intrinsic
 
 ELEMENT_BYTES = {"f32": 4, "f16": 2}
@@ -24,27 +24,27 @@ def make_rows_product(element: str, rows: int, vectors: int) -> Any:
     added: of `count` float32, and of 8 * vectors float32 that are added to when keep is not 0.
     matrix: address of row 0; rows of 8 * vectors elements lie `stride` bytes apart.
     """
-    kind = ir.VectorType(_ELEMENTS[element], LANES)
+    kind = ir.VectorType(_ELEMENTS[element], NARROW)
     size = ELEMENT_BYTES[element]
 
     def body(
         b: Any, a: Any, a_at: Any, out: Any, out_at: Any,
         matrix: Any, stride: Any, count: Any, keep: Any,
     ) -> None:  # fmt: skip
-        e = Emit(b)
+        e = Emit(b, NARROW)
         sources = [b.add(e.load(e.at(a, 8 * r), I64, 8), a_at) for r in range(rows)]
         targets = [b.add(e.load(e.at(out, 8 * r), I64, 8), out_at) for r in range(rows)]
-        zero = ir.Constant(FLOATS, [0.0] * LANES)
+        zero = ir.Constant(e.floats_type, [0.0] * NARROW)
         each = [(r, v) for r in range(rows) for v in range(vectors)]
-        places = {(r, v): e.at(targets[r], 4 * LANES * v) for r, v in each}
+        places = {(r, v): e.at(targets[r], 4 * NARROW * v) for r, v in each}
         accs = {key: cgutils.alloca_once_value(b, zero) for key in each}
         with b.if_then(b.icmp_signed("!=", keep, I64(0))):
             for key, acc in accs.items():
-                b.store(e.load(places[key], FLOATS, 4), acc)
+                b.store(e.load(places[key], e.floats_type, 4), acc)
         with cgutils.for_range(b, count) as loop:
             row = b.add(matrix, b.mul(loop.index, stride))
-            loaded = [e.load(e.at(row, LANES * size * v), kind, size) for v in range(vectors)]
-            wide = loaded if element == "f32" else [b.fpext(x, FLOATS) for x in loaded]
+            loaded = [e.load(e.at(row, NARROW * size * v), kind, size) for v in range(vectors)]
+            wide = loaded if element == "f32" else [b.fpext(x, e.floats_type) for x in loaded]
             at = b.mul(loop.index, I64(4))
             for r in range(rows):
                 factor = e.splat_load(b.add(sources[r], at), F32)

@@ -1,9 +1,9 @@
 """How each block format's weights become lanes: one function per format, straight from the file.
 
-A strip is 8 weight rows. `groups(emit, rows)` yields, for one block of each row, the groups of
-weights that share a scale: (index, vectors), where vector j holds columns 4j to 4j + 3 of the
+A strip is 8 or 16 weight rows. `groups(emit, rows)` yields, for one block of each row, the groups
+of weights that share a scale: (index, vectors), where vector j holds columns 4j to 4j + 3 of the
 group as stored integers (see Domain). Groups may come in any order; `scale` and `minimum` give
-their factors as 8 float32 lanes, with the products of the reference `dequantize`.
+their factors as float32 lanes, with the products of the reference `dequantize`.
 
 A format without an entry here is unpacked by its own `unpack` function.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.kernels.cpu.emit import BYTES, DWORDS, FLOATS, Domain, Emit, signed_domain, splat
+from edgellm.kernels.cpu.emit import Domain, Emit, signed_domain, splat
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.formats.codebook import E2M1, IQ4
 
@@ -21,7 +21,7 @@ Group = tuple[int, list[Any]]
 
 @dataclass(frozen=True)
 class Block:
-    """One block of 8 rows: its groups, and the factors of group i."""
+    """One block of each row of a strip: its groups, and the factors of group i."""
 
     groups: Iterator[Group]
     scale: Callable[[int], Any]
@@ -30,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Strip:
-    """A format's reader. `read(emit, rows)`: addresses of the same block in each of 8 rows."""
+    """A format's reader. `read(emit, rows)`: addresses of the same block in each row."""
 
     domain: Domain
     read: Callable[[Emit, list[Any]], Block]
@@ -62,7 +62,7 @@ def _q4_1(emit: Emit, rows: list[Any]) -> Block:
 def _five_bits(emit: Emit, rows: list[Any], start: int) -> list[Any]:
     """The 4 high-bit bytes at `start` over the nibbles after them."""
     high = emit.dwords(rows, start)
-    raised = emit.b.bitcast(emit.shift_left(emit.b.bitcast(high, BYTES), 4), high.type)
+    raised = emit.b.bitcast(emit.shift_left(emit.b.bitcast(high, emit.bytes_type), 4), high.type)
     low = _nibbles(emit, emit.columns16(rows, start + 4))
     # Bits 4j to 4j + 3 are half a byte: the upper half as it is, the lower one moved up.
     return [
@@ -99,15 +99,15 @@ def _q8_0(emit: Emit, rows: list[Any]) -> Block:
 def _k_head(emit: Emit, rows: list[Any]) -> tuple[Callable[[int], Any], Callable[[int], Any]]:
     """Scales and minima of Q4_K and Q5_K from the 16 bytes at the start; see k_quants.py."""
     b = emit.b
-    words = [b.bitcast(v, DWORDS) for v in emit.columns16(rows, 0)]
+    words = [b.bitcast(v, emit.dwords_type) for v in emit.columns16(rows, 0)]
     d, dmin = emit.low_half(words[0]), b.fneg(emit.high_half(words[0]))
 
     def six_bits(low: Any, high: Any, high_shift: int) -> tuple[Any, Any]:
         """Four 6-bit numbers: from `low` alone, and from a nibble with the top bits of `low`."""
-        first = emit.masked(b.bitcast(low, BYTES), 63)
-        nibble = emit.masked(emit.shift_right(b.bitcast(high, BYTES), high_shift), 15)
-        top = emit.masked(emit.shift_right(b.bitcast(low, BYTES), 2), 48)
-        return b.bitcast(first, DWORDS), b.bitcast(b.or_(nibble, top), DWORDS)
+        first = emit.masked(b.bitcast(low, emit.bytes_type), 63)
+        nibble = emit.masked(emit.shift_right(b.bitcast(high, emit.bytes_type), high_shift), 15)
+        top = emit.masked(emit.shift_right(b.bitcast(low, emit.bytes_type), 2), 48)
+        return b.bitcast(first, emit.dwords_type), b.bitcast(b.or_(nibble, top), emit.dwords_type)
 
     scales = six_bits(words[1], words[3], 0)
     minima = six_bits(words[2], words[3], 4)
@@ -156,7 +156,7 @@ def _q5_k(emit: Emit, rows: list[Any]) -> Block:
 def _q6_k(emit: Emit, rows: list[Any]) -> Block:
     b = emit.b
     d = emit.halves(rows, 208)
-    scales = [b.bitcast(v, DWORDS) for v in emit.columns16(rows, 192)]
+    scales = [b.bitcast(v, emit.dwords_type) for v in emit.columns16(rows, 192)]
 
     def scale(i: int) -> Any:
         return b.fmul(d, emit.to_float(emit.signed_byte(scales[i // 4], i % 4)))
@@ -185,7 +185,7 @@ def _q6_k(emit: Emit, rows: list[Any]) -> Block:
 
 def _q2_k(emit: Emit, rows: list[Any]) -> Block:
     b = emit.b
-    packed = [b.bitcast(v, DWORDS) for v in emit.columns16(rows, 0)]
+    packed = [b.bitcast(v, emit.dwords_type) for v in emit.columns16(rows, 0)]
     head = emit.dwords(rows, 80)
     d, dmin = emit.low_half(head), b.fneg(emit.high_half(head))
 
@@ -219,8 +219,8 @@ def _q3_k(emit: Emit, rows: list[Any]) -> Block:
     def scale(i: int) -> Any:
         bits = emit.field(low[i % 8 // 4], 8 * (i % 4) + 4 * (i // 8), 4)
         top = emit.field(high, 8 * (i % 4) + 2 * (i // 4), 2)
-        value = b.or_(bits, b.shl(top, splat(DWORDS, 4)))
-        return b.fmul(d, emit.to_float(b.sub(value, splat(DWORDS, 32))))
+        value = b.or_(bits, b.shl(top, splat(emit.dwords_type, 4)))
+        return b.fmul(d, emit.to_float(b.sub(value, splat(emit.dwords_type, 32))))
 
     def groups() -> Iterator[Group]:
         for c in range(2):
@@ -276,8 +276,8 @@ def _iq4_xs(emit: Emit, rows: list[Any]) -> Block:
     def scale(i: int) -> Any:
         bits = emit.field(low, 4 * i, 4)
         top = emit.field(head, 16 + 2 * i, 2)
-        value = b.or_(bits, b.shl(top, splat(DWORDS, 4)))
-        return b.fmul(d, emit.to_float(b.sub(value, splat(DWORDS, 32))))
+        value = b.or_(bits, b.shl(top, splat(emit.dwords_type, 4)))
+        return b.fmul(d, emit.to_float(b.sub(value, splat(emit.dwords_type, 32))))
 
     def groups() -> Iterator[Group]:
         for i in range(8):
@@ -290,9 +290,11 @@ def _iq4_xs(emit: Emit, rows: list[Any]) -> Block:
 def _mxfp4(emit: Emit, rows: list[Any]) -> Block:
     # 2^(e - 128): the exponent field is e - 1; what would be denormal is 0 in our float mode.
     e = emit.bytes_at(rows, 0)
-    is_normal = emit.b.icmp_unsigned(">", e, splat(DWORDS, 1))
-    field = emit.b.select(is_normal, emit.b.sub(e, splat(DWORDS, 1)), splat(DWORDS, 0))
-    scale = emit.b.bitcast(emit.b.shl(field, splat(DWORDS, 23)), FLOATS)
+    is_normal = emit.b.icmp_unsigned(">", e, splat(emit.dwords_type, 1))
+    field = emit.b.select(
+        is_normal, emit.b.sub(e, splat(emit.dwords_type, 1)), splat(emit.dwords_type, 0)
+    )
+    scale = emit.b.bitcast(emit.b.shl(field, splat(emit.dwords_type, 23)), emit.floats_type)
     vectors = _through_table(emit, E2M1, _nibbles(emit, emit.columns16(rows, 1)))
     return Block(iter([(0, vectors)]), _constant(scale))
 

@@ -1,6 +1,6 @@
 """The inner loops of block-format products, written as LLVM IR with everything unrolled.
 
-`make_direct` multiplies a strip as it lies in the file with 1 to 4 activation rows. `make_fill`
+`make_direct` multiplies a strip as it lies in the file with a few activation rows. `make_fill`
 unpacks a strip into a panel, and `make_tile` multiplies a panel with several activation rows.
 All three add one activation block after another with the same fused multiply-adds, so an element
 has the same bits whichever computed it.
@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from edgellm.kernels.cpu import layout
-from edgellm.kernels.cpu.emit import DWORDS, FLOATS, LANES, VECTOR_BYTES, Dot, Emit, splat
+from edgellm.kernels.cpu.emit import Dot, Emit, splat
 from edgellm.kernels.cpu.simd import F32, I32, I64, fixed_intrinsic
 from edgellm.kernels.cpu.strips import Strip
 from edgellm.kernels.formats import Format
@@ -31,9 +31,14 @@ PREFETCH_AHEAD = 4096  # bytes beyond the next strip
 class PanelShape:
     """How a panel of `strips` strips of one format lies in memory."""
 
+    lanes: int
     strips: int
     group_size: int
     has_min: bool
+
+    @property
+    def vector_bytes(self) -> int:
+        return 4 * self.lanes
 
     @property
     def groups(self) -> int:
@@ -42,24 +47,24 @@ class PanelShape:
 
     def vector_at(self, group: int, j: int, strip: int) -> int:
         steps = self.group_size // 4
-        return VECTOR_BYTES * ((group * steps + j) * self.strips + strip)
+        return self.vector_bytes * ((group * steps + j) * self.strips + strip)
 
     def scale_at(self, group: int, strip: int) -> int:
-        return VECTOR_BYTES * ((COLUMNS // 4 + group) * self.strips + strip)
+        return self.vector_bytes * ((COLUMNS // 4 + group) * self.strips + strip)
 
     def minimum_at(self, group: int, strip: int) -> int:
-        return self.scale_at(group, strip) + VECTOR_BYTES * self.groups * self.strips
+        return self.scale_at(group, strip) + self.vector_bytes * self.groups * self.strips
 
     @property
     def record_bytes(self) -> int:
         factors = self.groups * (2 if self.has_min else 1)
-        return VECTOR_BYTES * self.strips * (COLUMNS // 4 + factors)
+        return self.vector_bytes * self.strips * (COLUMNS // 4 + factors)
 
 
 def _row_addresses(e: Emit, weight: Any, row_bytes: Any, first: Any, last: Any) -> list[Any]:
-    """Addresses of 8 rows; rows past the last are the last."""
+    """Addresses of a strip's rows; rows past the last are the last."""
     rows = []
-    for lane in range(LANES):
+    for lane in range(e.lanes):
         row = e.b.add(first, I64(lane))
         row = e.b.select(e.b.icmp_signed("<", row, last), row, last)
         rows.append(e.b.add(weight, e.b.mul(row, row_bytes)))
@@ -79,10 +84,10 @@ class _Product:
         """The integer sum before any product: -offset times the sum of the activations."""
         shift = self.strip.domain.shift
         if shift is None:
-            return splat(DWORDS, 0)
+            return splat(self.e.dwords_type, 0)
         at = layout.MINUS_SUM if self.group_size == COLUMNS else layout.MINUS_SUM_16 + 4 * part
         total = self._field(x, block, at, I32)
-        return total if shift == 0 else self.e.b.shl(total, splat(DWORDS, shift))
+        return total if shift == 0 else self.e.b.shl(total, splat(self.e.dwords_type, shift))
 
     def dot(self, x: Any, block: int, part: int) -> Dot:
         return Dot(self.e, self.strip.domain, self.start(x, block, part))
@@ -91,7 +96,7 @@ class _Product:
         """Columns 4j to 4j + 3 of a group in every lane."""
         at = block * layout.ACTIVATION_BYTES + part * self.group_size + 4 * j
         value = self.e.splat_load(self.e.at(x, at), I32)
-        return self.e.b.bitcast(value, ir.VectorType(ir.IntType(8), 4 * LANES))
+        return self.e.b.bitcast(value, self.e.bytes_type)
 
     def finish(
         self, acc: Any, total: Any, scale: Any, minimum: Any, x: Any, block: int, part: int
@@ -106,10 +111,10 @@ class _Product:
         return e.fma(minimum, self._field(x, block, at, F32), acc)
 
 
-def make_direct(fmt: Format, strip: Strip, tokens: int) -> Any:
+def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int) -> Any:
     """direct(weight, row_bytes, first, last, x, x_bytes, sums, blocks): a whole strip's product.
 
-    Reads 8 rows from `first` on as they lie in the file and writes tokens x 8 float32 to `sums`.
+    Reads `lanes` rows from `first` on as they lie in the file and writes (tokens, lanes) float32.
     blocks: format blocks per row. Lines of the next strip are asked for on the way.
     """
 
@@ -117,20 +122,20 @@ def make_direct(fmt: Format, strip: Strip, tokens: int) -> Any:
         b: Any, weight: Any, row_bytes: Any, first: Any, last: Any,
         x: Any, x_bytes: Any, sums: Any, blocks: Any,
     ) -> None:  # fmt: skip
-        e = Emit(b)
+        e = Emit(b, lanes)
         rows = _row_addresses(e, weight, row_bytes, first, last)
         xs = [b.add(x, b.mul(x_bytes, I64(t))) for t in range(tokens)]
         product = _Product(e, strip, fmt.group_size)
         parts = COLUMNS // fmt.group_size
-        zero = ir.Constant(FLOATS, [0.0] * LANES)
+        zero = ir.Constant(e.floats_type, [0.0] * lanes)
         accs = [cgutils.alloca_once_value(b, zero) for _ in range(tokens)]
-        ahead = b.add(rows[0], b.add(b.mul(row_bytes, I64(LANES)), I64(PREFETCH_AHEAD)))
+        ahead = b.add(rows[0], b.add(b.mul(row_bytes, I64(lanes)), I64(PREFETCH_AHEAD)))
         with cgutils.for_range(b, blocks) as loop:
             at = b.mul(loop.index, I64(fmt.type_size))
             here = [b.add(row, at) for row in rows]
             x_at = b.mul(loop.index, I64(fmt.block_size // COLUMNS * layout.ACTIVATION_BYTES))
             x_here = [b.add(row, x_at) for row in xs]
-            lines = _lines(b, ahead, loop.index, LANES * fmt.type_size)
+            lines = _lines(b, ahead, loop.index, lanes * fmt.type_size)
             block = strip.read(e, here)
             waiting: dict[int, list[Any]] = {}
             done = 0
@@ -159,7 +164,7 @@ def make_direct(fmt: Format, strip: Strip, tokens: int) -> Any:
             for acc, value in zip(accs, values, strict=True):
                 b.store(value, acc)
         for t, acc in enumerate(accs):
-            e.store(e.at(sums, VECTOR_BYTES * t), b.load(acc), 4)
+            e.store(e.at(sums, e.vector_bytes * t), b.load(acc), 4)
 
     return fixed_intrinsic(types.void, *[types.int64] * 8)(body)
 
@@ -180,9 +185,9 @@ def make_fill(fmt: Format, strip: Strip, shape: PanelShape) -> Any:
         b: Any, panel: Any, weight: Any, row_bytes: Any, first: Any, last: Any,
         which: Any, blocks: Any,
     ) -> None:  # fmt: skip
-        e = Emit(b)
+        e = Emit(b, shape.lanes)
         rows = _row_addresses(e, weight, row_bytes, first, last)
-        start = b.add(panel, b.mul(which, I64(VECTOR_BYTES)))
+        start = b.add(panel, b.mul(which, I64(shape.vector_bytes)))
         records = fmt.block_size // COLUMNS
         with cgutils.for_range(b, blocks) as loop:
             at = b.mul(loop.index, I64(fmt.type_size))
@@ -211,15 +216,16 @@ def make_tile(strip: Strip, shape: PanelShape, tokens: int) -> Any:
     def body(
         b: Any, panel: Any, x: Any, x_bytes: Any, sums: Any, sums_bytes: Any, records: Any
     ) -> None:
-        e = Emit(b)
+        e = Emit(b, shape.lanes)
         product = _Product(e, strip, shape.group_size)
         each = [(t, s) for t in range(tokens) for s in range(shape.strips)]
         xs = [b.add(x, b.mul(x_bytes, I64(t))) for t in range(tokens)]
         places = {
-            (t, s): e.at(b.add(sums, b.mul(sums_bytes, I64(t))), VECTOR_BYTES * s) for t, s in each
+            (t, s): e.at(b.add(sums, b.mul(sums_bytes, I64(t))), shape.vector_bytes * s)
+            for t, s in each
         }
         accs = {
-            key: cgutils.alloca_once_value(b, e.load(place, FLOATS, 4))
+            key: cgutils.alloca_once_value(b, e.load(place, e.floats_type, 4))
             for key, place in places.items()
         }
         with cgutils.for_range(b, records) as loop:
@@ -242,12 +248,11 @@ def _tile_group(
     values: dict[tuple[int, int], Any], part: int,
 ) -> None:  # fmt: skip
     """One group of one record for all tokens and strips of a tile; updates `values`."""
-    bytes_kind = ir.VectorType(ir.IntType(8), 4 * LANES)
     starts = [product.start(x, 0, part) for x in xs]
     dots = {(t, s): Dot(e, product.strip.domain, starts[t]) for t, s in values}
     for j in range(shape.group_size // 4):
         ws = [
-            e.load(e.at(record, shape.vector_at(part, j, s)), bytes_kind, 32)
+            e.load(e.at(record, shape.vector_at(part, j, s)), e.bytes_type, 32)
             for s in range(shape.strips)
         ]
         for t, x in enumerate(xs):
@@ -255,10 +260,10 @@ def _tile_group(
             for s, w in enumerate(ws):
                 dots[t, s].add(w, a)
     for s in range(shape.strips):
-        scale = e.load(e.at(record, shape.scale_at(part, s)), FLOATS, 32)
+        scale = e.load(e.at(record, shape.scale_at(part, s)), e.floats_type, 32)
         minimum = None
         if shape.has_min:
-            minimum = e.load(e.at(record, shape.minimum_at(part, s)), FLOATS, 32)
+            minimum = e.load(e.at(record, shape.minimum_at(part, s)), e.floats_type, 32)
         for t, x in enumerate(xs):
             total = dots[t, s].total()
             values[t, s] = product.finish(values[t, s], total, scale, minimum, x, 0, part)

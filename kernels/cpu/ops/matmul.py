@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgellm.kernels.cpu.emit import LANES, VECTOR_BYTES
+from edgellm.kernels.cpu.emit import NARROW
 from edgellm.kernels.cpu.layout import (
     ACTIVATION_BLOCK,
     ACTIVATION_BYTES,
@@ -12,12 +12,15 @@ from edgellm.kernels.cpu.layout import (
 from edgellm.kernels.cpu.ops.common import f32, inline, split
 from edgellm.kernels.cpu.ops.panel import (
     DIRECT_TOKENS,
+    LANES,
+    NARROW_TOKENS,
     PANEL_AT,
     PANEL_COLUMNS,
     PANEL_STRIPS,
     SUMS_AT,
     SUMS_BYTES,
     TOKEN_BLOCK,
+    VECTOR_BYTES,
     block_product,
     clear,
 )
@@ -28,47 +31,65 @@ ONE = np.float32(1.0)
 
 
 @inline
-def write_strip(sums, count, between, y, stride, bias, scale):
+def write_strip(sums, lanes, count, between, y, stride, bias, scale):
     """The sums of one strip to `count` rows of y, times scale[0] plus bias; 0 is none.
 
-    All 8 lanes are written: rows of y are padded, and a weight's last strip ends in the padding.
+    All lanes are written: rows of y are padded, and a weight's last strip ends in the padding.
     """
     factor = splat_f32(f32(scale, 0) if scale else ONE)
     for t in range(count):
-        value = load_f32(sums + t * between)
-        if scale:
-            value = value * factor
-        if bias:
-            value = value + load_f32(bias)
-        store_f32(y + 4 * t * stride, value)
+        for i in range(0, 4 * lanes, 32):
+            value = load_f32(sums + t * between + i)
+            if scale:
+                value = value * factor
+            if bias:
+                value = value + load_f32(bias + i)
+            store_f32(y + 4 * t * stride + i, value)
 
 
-def _make_by_strips(fmt, product):
-    """Few tokens: every strip is read once as it lies in the file."""
-    one, two, four = (product.direct[n] for n in (1, 2, 4))
-    block_size = fmt.block_size
+def _in_pieces(pieces, lanes):
+    """run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens): one strip times
+    tokens t and up, as many at once as there is a function for.
+    """
 
     @inline
-    def by_strips(args, scratch, tokens, begin, end):
-        x, x_bytes, rows, blocks = args[1], args[2], args[7], args[8] // block_size
-        sums = scratch + SUMS_AT
+    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens):
+        pass
+
+    for count in sorted(pieces):
+        run = _before(count, pieces[count], 4 * lanes, run)
+    return run
+
+
+def _before(count, direct, sums_bytes, rest):
+    """Tokens in pieces of `count` while there are so many, then the rest."""
+
+    @inline
+    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens):
+        while t + count <= tokens:
+            here, at = x + t * x_bytes, sums + t * sums_bytes
+            direct(weight, row_bytes, first, last, here, x_bytes, at, blocks)
+            t += count
+        rest(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens)
+
+    return run
+
+
+def _make_by_strips(fmt, lanes, pieces):
+    """Few tokens: every strip is read once as it lies in the file."""
+    block_size, run = fmt.block_size, _in_pieces(pieces, lanes)
+
+    @inline
+    def by_strips(args, step, thread, threads):
+        tokens, rows, blocks = step[args[0]], args[7], args[8] // block_size
+        sums = step[SCRATCH] + thread * SCRATCH_BYTES + SUMS_AT
+        begin, end = split((rows + lanes - 1) // lanes, thread, threads)
         for strip in range(begin, end):
-            first = LANES * strip
-            t = 0
-            while t < tokens:
-                here, at = x + t * x_bytes, sums + t * VECTOR_BYTES
-                if t + 4 <= tokens:
-                    four(args[5], args[6], first, rows - 1, here, x_bytes, at, blocks)
-                    t += 4
-                elif t + 2 <= tokens:
-                    two(args[5], args[6], first, rows - 1, here, x_bytes, at, blocks)
-                    t += 2
-                else:
-                    one(args[5], args[6], first, rows - 1, here, x_bytes, at, blocks)
-                    t += 1
+            first = lanes * strip
+            run(args[5], args[6], first, rows - 1, args[1], args[2], sums, blocks, 0, tokens)
             bias = args[9] + 4 * first if args[9] else 0
-            out = args[3] + 4 * first
-            write_strip(sums, tokens, VECTOR_BYTES, out, args[4], bias, args[10])
+            y = args[3] + 4 * first
+            write_strip(sums, lanes, tokens, 4 * lanes, y, args[4], bias, args[10])
 
     return by_strips
 
@@ -79,9 +100,11 @@ def _make_by_panels(fmt, product):
     many, block_size, type_size = product.many, fmt.block_size, fmt.type_size
 
     @inline
-    def by_panels(args, scratch, tokens, begin, end):
-        x_bytes, rows, columns = args[2], args[7], args[8]
+    def by_panels(args, step, thread, threads):
+        tokens, x_bytes, rows, columns = step[args[0]], args[2], args[7], args[8]
+        scratch = step[SCRATCH] + thread * SCRATCH_BYTES
         sums = scratch + SUMS_AT
+        begin, end = split((rows + LANES - 1) // LANES, thread, threads)
         for t0 in range(0, tokens, TOKEN_BLOCK):
             count = min(TOKEN_BLOCK, tokens - t0)
             for strip in range(begin, end, PANEL_STRIPS):
@@ -114,7 +137,7 @@ def _make_by_panels(fmt, product):
                     bias = args[9] + 4 * first if args[9] else 0
                     out = args[3] + 4 * (t0 * args[4] + first)
                     at = sums + which * VECTOR_BYTES
-                    write_strip(at, count, SUMS_BYTES, out, args[4], bias, args[10])
+                    write_strip(at, LANES, count, SUMS_BYTES, out, args[4], bias, args[10])
 
     return by_panels
 
@@ -129,23 +152,21 @@ def make_matmul(type_id):
         """args: row-count word, x, x row bytes, y, y stride, weight, weight row bytes, rows,
         columns, bias, scale.
         """
-        scratch = step[SCRATCH] + thread * SCRATCH_BYTES
-        begin, end = split((args[7] + LANES - 1) // LANES, thread, threads)
-        by_panels(args, scratch, step[args[0]], begin, end)
+        by_panels(args, step, thread, threads)
 
-    if not product.direct:
+    if not product.wide:
         return matmul
-    by_strips = _make_by_strips(fmt, product)
+    by_narrow = _make_by_strips(fmt, NARROW, product.narrow)
+    by_wide = _make_by_strips(fmt, LANES, product.wide)
 
     def matmul_by_size(args, step, thread, threads):
         """args: as matmul."""
-        tokens = step[args[0]]
-        scratch = step[SCRATCH] + thread * SCRATCH_BYTES
-        begin, end = split((args[7] + LANES - 1) // LANES, thread, threads)
-        if tokens <= DIRECT_TOKENS:
-            by_strips(args, scratch, tokens, begin, end)
+        if step[args[0]] <= NARROW_TOKENS:
+            by_narrow(args, step, thread, threads)
+        elif step[args[0]] <= DIRECT_TOKENS:
+            by_wide(args, step, thread, threads)
         else:
-            by_panels(args, scratch, tokens, begin, end)
+            by_panels(args, step, thread, threads)
 
     return matmul_by_size
 

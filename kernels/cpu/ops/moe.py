@@ -5,7 +5,6 @@ Products go expert by expert, so that a batch reads each expert's weights once.
 
 import numpy as np
 
-from edgellm.kernels.cpu.emit import LANES
 from edgellm.kernels.cpu.layout import (
     ACTIVATION_BLOCK,
     ACTIVATION_BYTES,
@@ -17,6 +16,7 @@ from edgellm.kernels.cpu.ops.common import exp, f32, inline, number, sigmoid, sp
 from edgellm.kernels.cpu.ops.float_matmul import make_dots
 from edgellm.kernels.cpu.ops.panel import (
     END_OF_SCRATCH,
+    LANES,
     PANEL_AT,
     PANEL_COLUMNS,
     SUMS_AT,

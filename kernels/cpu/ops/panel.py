@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgellm.kernels.cpu.compile import jit_tree
-from edgellm.kernels.cpu.emit import LANES, VECTOR_BYTES, signed_domain
+from edgellm.kernels.cpu.emit import NARROW, signed_domain, wide_lanes
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.ops.common import inline
 from edgellm.kernels.cpu.simd import interleave_rows, pointer
@@ -19,10 +19,18 @@ from edgellm.kernels.cpu.strips import Strip, strips
 from edgellm.kernels.cpu.tiles import COLUMNS, PanelShape, make_direct, make_fill, make_tile
 from edgellm.kernels.formats import Format
 
-PANEL_COLUMNS = 1024
+LANES = wide_lanes()
+VECTOR_BYTES = 4 * LANES
+PANEL_COLUMNS = 8192 // LANES
 PANEL_STRIPS = 2
 TOKEN_BLOCK = 128
-DIRECT_TOKENS = 4  # more go through a panel
+
+# How few activation rows are better multiplied without a panel, and in which pieces: up to
+# NARROW_TOKENS with 8 lanes, which read memory fastest, more with as many as there are.
+NARROW_TOKENS = 3
+DIRECT_TOKENS = 16 if LANES > NARROW else 4
+NARROW_PIECES = (2, 1)
+WIDE_PIECES = (8, 4, 1) if LANES > NARROW else (4, 1)
 
 # Scratch of one thread: the panel, rows as `unpack` leaves them, then float32 sums (token, strip,
 # lane). A record has at most 2 groups of scales and minima.
@@ -39,8 +47,8 @@ class BlockProduct:
 
     fill(scratch, weight, row_bytes, first, last, which, blocks) unpacks strip `which` of a panel.
     tile_one and tile_many(panel, x, x_bytes, sums, sums_bytes, records) multiply it with 1 or
-    `many` activation rows. direct: see tiles.make_direct, by number of tokens; empty when the
-    format has no reader.
+    `many` activation rows. narrow, wide: tiles.make_direct for 8 and for LANES lanes, by number of
+    tokens; empty when the format has no reader.
     """
 
     shape: PanelShape
@@ -48,13 +56,14 @@ class BlockProduct:
     tile_one: Callable[..., None]
     tile_many: Callable[..., None]
     many: int
-    direct: dict[int, Callable[..., None]]
+    narrow: dict[int, Callable[..., None]]
+    wide: dict[int, Callable[..., None]]
 
 
 def block_product(fmt: Format) -> BlockProduct:
     """The functions for this format on the processor at hand."""
     strip = strips().get(fmt.type_id)
-    shape = PanelShape(PANEL_STRIPS, fmt.group_size, fmt.has_min)
+    shape = PanelShape(LANES, PANEL_STRIPS, fmt.group_size, fmt.has_min)
     many = 4 if host_isa().vector_registers == 32 else 2
     stored = strip or Strip(signed_domain(), _no_reader)
     return BlockProduct(
@@ -63,7 +72,8 @@ def block_product(fmt: Format) -> BlockProduct:
         tile_one=make_tile(stored, shape, 1),
         tile_many=make_tile(stored, shape, many),
         many=many,
-        direct={n: make_direct(fmt, strip, n) for n in (1, 2, 4)} if strip else {},
+        narrow={n: make_direct(fmt, strip, n, NARROW) for n in NARROW_PIECES} if strip else {},
+        wide={n: make_direct(fmt, strip, n, LANES) for n in WIDE_PIECES} if strip else {},
     )
 
 
@@ -110,8 +120,10 @@ def _fill_by_row(fmt: Format, shape: PanelShape) -> Any:
                 if has_min:
                     pointer(record + mins_at, np.float32)[0] = row_mins[g]
         for record in range(blocks * block_size // 32):
-            rows = scratch + ROWS_AT + 32 * record
-            interleave_rows(rows, PANEL_COLUMNS, panel + record * record_bytes, between)
+            for part in range(0, LANES, 8):
+                rows = scratch + ROWS_AT + part * PANEL_COLUMNS + 32 * record
+                target = panel + record * record_bytes + 4 * part
+                interleave_rows(rows, PANEL_COLUMNS, target, between)
 
     return fill
 
