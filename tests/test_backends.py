@@ -58,7 +58,8 @@ def test_one_of_each_is_made_and_closed_with_its_last_holder(fakes: list[Fake]) 
     other.close()
     assert [fake.closed for fake in fakes] == [1]
     again = Backends(print)
-    assert again.get("fake") is fakes[1]
+    made: object = again.get("fake")
+    assert made is fakes[1]
     again.close()
 
 
