@@ -6,6 +6,7 @@ does not change a result. Used by strips.py (weights) and tiles.py (products). K
 models. Imported only when something has to be compiled.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -252,6 +253,23 @@ class Emit:
 
     # ------------------------------------------------------------ products
 
+    def pin(self, values: list[Any]) -> list[Any]:
+        """The same vectors, which the compiler may neither recompute nor reorder around here.
+
+        Left alone it moves loads and sums across an unrolled loop until registers run out. Only
+        needed where there are 16 registers.
+        """
+        if not values or not host_isa().is_x86 or host_isa().vector_registers > 16:
+            return values
+        kinds = [v.type for v in values]
+        result = kinds[0] if len(kinds) == 1 else ir.LiteralStructType(kinds)
+        constraints = ["=x"] * len(kinds) + [str(i) for i in range(len(kinds))] + ["~{memory}"]
+        function = ir.FunctionType(result, kinds)
+        pinned = self.b.asm(function, "", ",".join(constraints), values, True)
+        if len(kinds) == 1:
+            return [pinned]
+        return [self.b.extract_value(pinned, i) for i in range(len(kinds))]
+
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x * y + z, rounded once."""
         return emit_call(self.b, f"llvm.fma.v{self.lanes}f32", self.floats_type, [x, y, z])
@@ -302,6 +320,16 @@ class Dot:
         if self._pending == self._budget:
             self._flush()
 
+    @property
+    def live(self) -> list[Any]:
+        """What is held in registers now."""
+        return [v for v in (self._total, self._pairs) if v is not None]
+
+    @live.setter
+    def live(self, values: list[Any]) -> None:
+        self._total, *rest = values
+        self._pairs = rest[0] if rest else None
+
     def _flush(self) -> None:
         e = self._emit
         b = e.b
@@ -315,3 +343,11 @@ class Dot:
         """int32 lanes."""
         self._flush()
         return self._total
+
+
+def pin_all(emit: Emit, dots: Iterable[Dot]) -> None:
+    """Pins what all of them hold; see Emit.pin."""
+    dots = list(dots)
+    pinned = iter(emit.pin([v for dot in dots for v in dot.live]))
+    for dot in dots:
+        dot.live = [next(pinned) for _ in dot.live]

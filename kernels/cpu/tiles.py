@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from edgellm.kernels.cpu import layout
-from edgellm.kernels.cpu.emit import Dot, Emit, splat
+from edgellm.kernels.cpu.emit import Dot, Emit, pin_all, splat
 from edgellm.kernels.cpu.simd import F32, I32, I64, fixed_intrinsic
 from edgellm.kernels.cpu.strips import Strip
 from edgellm.kernels.formats import Format
@@ -151,6 +151,7 @@ def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int) -> Any:
                 for j, w in enumerate(vectors):
                     for dot, xt in zip(dots, x_here, strict=True):
                         dot.add(w, product.activations(xt, *where, j))
+                    pin_all(e, dots)
                 waiting[group] = [dot.total() for dot in dots]
                 while done in waiting:  # floats are added in column order, whatever came first
                     where = divmod(done, parts)
@@ -259,6 +260,7 @@ def _tile_group(
             a = product.activations(x, 0, part, j)
             for s, w in enumerate(ws):
                 dots[t, s].add(w, a)
+        pin_all(e, dots.values())
     for s in range(shape.strips):
         scale = e.load(e.at(record, shape.scale_at(part, s)), e.floats_type, 32)
         minimum = None

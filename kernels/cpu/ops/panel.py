@@ -28,7 +28,7 @@ TOKEN_BLOCK = 128
 # How few activation rows are better multiplied without a panel, and in which pieces: up to
 # NARROW_TOKENS with 8 lanes, which read memory fastest, more with as many as there are.
 NARROW_TOKENS = 3
-DIRECT_TOKENS = 16 if LANES > NARROW else 4
+DIRECT_TOKENS = 16 if LANES > NARROW else 8
 NARROW_PIECES = (2, 1)
 WIDE_PIECES = (8, 4, 1) if LANES > NARROW else (4, 1)
 
