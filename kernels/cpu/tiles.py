@@ -24,7 +24,9 @@ from edgellm.kernels.cpu.strips import Strip
 from edgellm.kernels.formats import Format
 
 COLUMNS = layout.ACTIVATION_BLOCK
-PREFETCH_AHEAD = 4096  # bytes beyond the next strip
+# (cache level, bytes beyond the next strip) of what is asked for while a strip is read: the far one
+# starts the way from memory, the near one ends it.
+PREFETCHES = ((1, 256), (3, 16384))
 
 
 @dataclass(frozen=True)
@@ -129,13 +131,13 @@ def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int) -> Any:
         parts = COLUMNS // fmt.group_size
         zero = ir.Constant(e.floats_type, [0.0] * lanes)
         accs = [cgutils.alloca_once_value(b, zero) for _ in range(tokens)]
-        ahead = b.add(rows[0], b.add(b.mul(row_bytes, I64(lanes)), I64(PREFETCH_AHEAD)))
+        next_strip = b.add(rows[0], b.mul(row_bytes, I64(lanes)))
         with cgutils.for_range(b, blocks) as loop:
             at = b.mul(loop.index, I64(fmt.type_size))
             here = [b.add(row, at) for row in rows]
             x_at = b.mul(loop.index, I64(fmt.block_size // COLUMNS * layout.ACTIVATION_BYTES))
             x_here = [b.add(row, x_at) for row in xs]
-            lines = _lines(b, ahead, loop.index, lanes * fmt.type_size)
+            lines = _lines(b, next_strip, loop.index, lanes * fmt.type_size)
             block = strip.read(e, here)
             waiting: dict[int, list[Any]] = {}
             done = 0
@@ -145,7 +147,8 @@ def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int) -> Any:
                 for line in lines[
                     len(lines) * number // groups : len(lines) * (number + 1) // groups
                 ]:
-                    e.prefetch(line)
+                    for level, ahead in PREFETCHES:
+                        e.prefetch(e.at(line, ahead), level)
                 where = divmod(group, parts)
                 dots = [product.dot(xt, *where) for xt in x_here]
                 for j, w in enumerate(vectors):
