@@ -10,7 +10,6 @@ heads of one KV head, whose keys and values are read together.
 
 import numpy as np
 
-from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import (
     ACTIVATION_BLOCK,
     ACTIVATION_BYTES,
@@ -23,79 +22,36 @@ from edgellm.kernels.cpu.layout import (
     SCRATCH,
     SCRATCH_BYTES,
 )
-from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, number as number_of, tanh
+from edgellm.kernels.cpu.ops.attention_tile import (
+    HIGHS_AT,
+    LOWS_AT,
+    MAX_ROWS,
+    MAXIMA_AT,
+    OUTPUT_ROWS_AT,
+    OUTPUTS_AT,
+    QUERY_ROWS_AT,
+    RUN_MAXIMA_AT,
+    RUN_SUMS_AT,
+    SCORE_ROWS_AT,
+    SCORES_AT,
+    SUMS_AT,
+    TILE_BLOCKS,
+    make_tile,
+)
+from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, number as number_of
 from edgellm.kernels.cpu.ops.quantize import quantize_row
-from edgellm.kernels.cpu.ops.store_kv import CACHE_TYPES
-from edgellm.kernels.cpu.rows_product import ELEMENT_BYTES, make_rows_product
 from edgellm.kernels.cpu.simd import (
     first_lane,
-    load_f32,
     load_f32_head,
-    max_lanes,
-    maximum,
     pointer,
     splat_f32,
-    store_f32,
     store_f32_head,
-    sum_lanes,
 )
-from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.ops import ATTENTION_TILE
 
-MAX_ROWS = 64
 MAX_TOKENS = 32  # of one item
-DIRECT_ROWS = 4  # up to here blocks are read as they are, above they are widened once
-TILE_BLOCKS = ATTENTION_TILE // BLOCK_SIZE
-MANY = 4 if host_isa().vector_registers == 32 else 2  # rows of one inner loop
-MINUS_INFINITY = np.float32(-np.inf)
 ZERO = np.float32(0.0)
 ONE = np.float32(1.0)
-
-# Scratch of one thread, by query row: where its keys of this tile begin and end, addresses of its
-# query, scores and output (int64), this tile's and the running max and sum (float32); then the
-# scores of a tile, one widened block, outputs.
-LOWS_AT = 0
-HIGHS_AT = LOWS_AT + 8 * MAX_ROWS
-QUERY_ROWS_AT = HIGHS_AT + 8 * MAX_ROWS
-SCORE_ROWS_AT = QUERY_ROWS_AT + 8 * MAX_ROWS
-OUTPUT_ROWS_AT = SCORE_ROWS_AT + 8 * MAX_ROWS
-MAXIMA_AT = OUTPUT_ROWS_AT + 8 * MAX_ROWS
-SUMS_AT = MAXIMA_AT + 4 * MAX_ROWS
-RUN_MAXIMA_AT = SUMS_AT + 4 * MAX_ROWS
-RUN_SUMS_AT = RUN_MAXIMA_AT + 4 * MAX_ROWS
-SCORES_AT = RUN_SUMS_AT + 4 * MAX_ROWS
-BLOCK_AT = SCORES_AT + 4 * ATTENTION_TILE * MAX_ROWS
-OUTPUTS_AT = BLOCK_AT + 4 * BLOCK_SIZE * MAX_HEAD_DIM
-END_OF_SCRATCH = OUTPUTS_AT + 4 * MAX_ROWS * MAX_HEAD_DIM
-assert END_OF_SCRATCH <= SCRATCH_BYTES
-
-
-@inline
-def weights_of(scores, count, scale, cap):
-    """Scores to exp(scale * score - max) in place, soft-capped first; returns (max, sum)."""
-    whole = count // 8 * 8
-    rest = count - whole
-    factor, top = splat_f32(scale), splat_f32(MINUS_INFINITY)
-    for i in range(0, 4 * (whole + 8 if rest else whole), 32):
-        s = load_f32(scores + i) * factor
-        if cap > ZERO:
-            s = splat_f32(cap) * tanh(s / splat_f32(cap))
-        store_f32(scores + i, s)
-        if i < 4 * whole:
-            top = maximum(s, top)
-    largest = max_lanes(top)
-    for i in range(whole, count):
-        largest = max(largest, f32(scores, i))
-    total = splat_f32(ZERO)
-    for i in range(0, 4 * whole, 32):
-        p = exp(load_f32(scores + i) - splat_f32(largest))
-        store_f32(scores + i, p)
-        total = total + p
-    if rest:
-        p = exp(load_f32_head(scores + 4 * whole, rest) - splat_f32(largest))
-        store_f32_head(scores + 4 * whole, p, rest)
-        total = total + load_f32_head(scores + 4 * whole, rest)
-    return largest, sum_lanes(total)
 
 
 @inline
@@ -135,150 +91,14 @@ def finish_row(out, width, largest, total, sinks, head):
         store_f32_head(out + 4 * i, load_f32_head(out + 4 * i, rest) * scale, rest)
 
 
-def _make_widen(cache_type):
-    load, load_head = CACHE_TYPES[cache_type][:2]
-    element = ELEMENT_BYTES[cache_type]
-
-    @inline
-    def widen(source, target, rows, width, padded):
-        """rows x width cache elements to float32 rows of `padded`."""
-        for r in range(rows):
-            for i in range(0, width, 8):
-                place = source + (r * width + i) * element
-                out = target + 4 * (r * padded + i)
-                if i + 8 <= width:
-                    store_f32(out, load(place))
-                else:
-                    store_f32(out, load_head(place, width - i))
-
-    return widen
-
-
-def make_tile(key_type, value_type):
-    """tile(...): max, sum and output of one tile of keys for the rows of an item, in scratch."""
-    widen_k, widen_v = _make_widen(key_type), _make_widen(value_type)
-    k_bytes, v_bytes = ELEMENT_BYTES[key_type], ELEMENT_BYTES[value_type]
-    k_many = make_rows_product(key_type, MANY, 4)
-    k_one = make_rows_product(key_type, 1, 4)
-    v_many = make_rows_product(value_type, MANY, 4)
-    v_one = make_rows_product(value_type, 1, 4)
-    wide_many = make_rows_product("f32", MANY, 4)
-    wide_one = make_rows_product("f32", 1, 4)
-    wide_narrow = make_rows_product("f32", 1, 1)
-
-    @inline
-    def add_values(many, one, scratch, row, rows, low, high, matrix, stride, at, position):
-        """Keys [low, high) of one block for `rows` rows, 32 columns."""
-        scores, outputs = scratch + SCORE_ROWS_AT + 8 * row, scratch + OUTPUT_ROWS_AT + 8 * row
-        keep = 0 if low == pointer(scratch + LOWS_AT, np.int64)[row] else 1
-        if rows == MANY:
-            many(scores, 4 * low, outputs, at, matrix, stride, high - low, keep)
-        else:
-            one(scores, 4 * low, outputs, at, matrix, stride, high - low, keep)
-
-    @inline
-    def values_of_block(many, one, scratch, rows, begin, matrix, row_bytes, element, width):
-        """Adds the block of keys [begin, begin + BLOCK_SIZE) of the tile to all outputs.
-
-        Rows go together where they see the same keys of the block. Columns beyond the last
-        whole 32 are left to the caller.
-        """
-        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
-        row = 0
-        while row < rows:
-            low, high = max(lows[row], begin), min(highs[row], begin + BLOCK_SIZE)
-            together = MANY if row + MANY <= rows else 1
-            for other in range(row + 1, row + together):
-                is_same = max(lows[other], begin) == low
-                is_same = is_same and (lows[other] < begin) == (lows[row] < begin)  # both add on
-                if not (is_same and min(highs[other], begin + BLOCK_SIZE) == high):
-                    together = 1
-            if low < high:
-                start = matrix + (low - begin) * row_bytes
-                for i in range(0, width // 32 * 32, 32):
-                    add_values(
-                        many, one, scratch, row, together, low, high,
-                        start + i * element, row_bytes, 4 * i, begin,
-                    )  # fmt: skip
-            row += together
-
-    @inline
-    def rest_of_block(scratch, rows, begin, matrix, row_bytes, width):
-        """The columns beyond the last whole 32, eight at a time, from a widened block."""
-        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
-        for row in range(rows):
-            low, high = max(lows[row], begin), min(highs[row], begin + BLOCK_SIZE)
-            if low < high:
-                start = matrix + (low - begin) * row_bytes
-                for i in range(width // 32 * 32, width, 8):
-                    add_values(
-                        wide_one, wide_narrow, scratch, row, 0, low, high,
-                        start + 4 * i, row_bytes, 4 * i, begin,
-                    )  # fmt: skip
-
-    @inline
-    def tile(scratch, keys, values, table, heads, head, rows, head_dim, low, high, scale, cap):
-        """keys, values: the layer's cache; table: block numbers of the tile's keys; heads, head:
-        KV heads and which; low, high: the keys of the tile that any row sees.
-        """
-        block_elements = BLOCK_SIZE * head_dim
-        wide = scratch + BLOCK_AT
-        padded = (head_dim + 7) // 8 * 8
-        is_direct = rows <= DIRECT_ROWS and head_dim % 32 == 0
-        begin, end = low // BLOCK_SIZE, (high + BLOCK_SIZE - 1) // BLOCK_SIZE
-        q_rows, score_rows = scratch + QUERY_ROWS_AT, scratch + SCORE_ROWS_AT
-        for block in range(begin, end):
-            place = (i32(table, block) * heads + head) * block_elements
-            matrix = keys + place * k_bytes
-            if not is_direct:
-                widen_k(matrix, wide, head_dim, BLOCK_SIZE, BLOCK_SIZE)
-            row, at = 0, 4 * block * BLOCK_SIZE
-            while row < rows:
-                a, out = q_rows + 8 * row, score_rows + 8 * row
-                if is_direct and row + MANY <= rows:
-                    k_many(a, 0, out, at, matrix, BLOCK_SIZE * k_bytes, head_dim, 0)
-                elif is_direct:
-                    k_one(a, 0, out, at, matrix, BLOCK_SIZE * k_bytes, head_dim, 0)
-                elif row + MANY <= rows:
-                    wide_many(a, 0, out, at, wide, 4 * BLOCK_SIZE, head_dim, 0)
-                else:
-                    wide_one(a, 0, out, at, wide, 4 * BLOCK_SIZE, head_dim, 0)
-                row += MANY if row + MANY <= rows else 1
-        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
-        maxima, sums = (
-            pointer(scratch + MAXIMA_AT, np.float32),
-            pointer(scratch + SUMS_AT, np.float32),
-        )
-        for row in range(rows):
-            if lows[row] < highs[row]:
-                scores = pointer(score_rows, np.int64)[row] + 4 * lows[row]
-                count = highs[row] - lows[row]
-                maxima[row], sums[row] = weights_of(scores, count, scale, cap)
-        for block in range(begin, end):
-            place = (i32(table, block) * heads + head) * block_elements
-            matrix = values + place * v_bytes
-            at = block * BLOCK_SIZE
-            if is_direct:
-                values_of_block(
-                    v_many, v_one, scratch, rows, at, matrix, head_dim * v_bytes, v_bytes, head_dim
-                )
-            else:
-                widen_v(matrix, wide, BLOCK_SIZE, head_dim, padded)
-                values_of_block(wide_many, wide_one, scratch, rows, at, wide, 4 * padded, 4, padded)
-                rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
-
-    return tile
-
-
 def make_attention(key_type, value_type):
     tile = make_tile(key_type, value_type)
 
     @inline
-    def prepare(args, step, scratch, sequence, token, count, kv_head, first, heads):
-        """Fills the tables of query and score rows of an item; returns its number of rows."""
-        q_rows, score_rows = (
-            pointer(scratch + QUERY_ROWS_AT, np.int64), pointer(scratch + SCORE_ROWS_AT, np.int64),
-        )  # fmt: skip
+    def prepare(args, scratch, token, count, kv_head, first, heads):
+        """Fills in where the rows of an item are; returns how many there are."""
+        q_rows = pointer(scratch + QUERY_ROWS_AT, np.int64)
+        score_rows = pointer(scratch + SCORE_ROWS_AT, np.int64)
         outputs = pointer(scratch + OUTPUT_ROWS_AT, np.int64)
         per_group = args[7] // args[8]
         for row in range(count * heads):
@@ -332,9 +152,7 @@ def make_attention(key_type, value_type):
                         continue
                     kv_head, first = part // splits, part % splits * heads
                     used = min(heads, per_group - first)
-                    rows = prepare(
-                        args, step, scratch, sequence, token, count, kv_head, first, used
-                    )
+                    rows = prepare(args, scratch, token, count, kv_head, first, used)
                     oldest = i32(step[POSITIONS], token) + 1
                     start = max(0, oldest - args[11]) if args[11] else 0
                     newest = i32(step[POSITIONS], token + count - 1)

@@ -62,10 +62,10 @@ class BlockProduct:
 
 def block_product(fmt: Format) -> BlockProduct:
     """The functions for this format on the processor at hand."""
-    strip = strips().get(fmt.type_id)
+    strip = strips(host_isa()).get(fmt.type_id)
     shape = PanelShape(LANES, PANEL_STRIPS, fmt.group_size, fmt.has_min)
     many = 4 if host_isa().vector_registers == 32 else 2
-    stored = strip or Strip(signed_domain(), _no_reader)
+    stored = strip or Strip(signed_domain(host_isa()), _no_reader)
     return BlockProduct(
         shape=shape,
         fill=_fill_by_strip(fmt, strip, shape) if strip else _fill_by_row(fmt, shape),

@@ -1,0 +1,219 @@
+"""One tile of keys for the query rows of an item: scores, their softmax, and the weighted values.
+
+All numbers of an item lie in the thread's scratch memory, at the places below; attention.py says
+what an item is and brings tiles together. Keys: (dimension, slot) inside a block; values: (slot,
+dimension).
+"""
+
+import numpy as np
+
+from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.layout import MAX_HEAD_DIM, SCRATCH_BYTES
+from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, tanh
+from edgellm.kernels.cpu.ops.store_kv import CACHE_TYPES
+from edgellm.kernels.cpu.rows_product import ELEMENT_BYTES, make_rows_product
+from edgellm.kernels.cpu.simd import (
+    load_f32,
+    load_f32_head,
+    max_lanes,
+    maximum,
+    pointer,
+    splat_f32,
+    store_f32,
+    store_f32_head,
+    sum_lanes,
+)
+from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.ops import ATTENTION_TILE
+
+MAX_ROWS = 64
+DIRECT_ROWS = 4  # up to here blocks are read as they are, above they are widened once
+TILE_BLOCKS = ATTENTION_TILE // BLOCK_SIZE
+MANY = 4 if host_isa().vector_registers == 32 else 2  # rows of one inner loop
+MINUS_INFINITY = np.float32(-np.inf)
+ZERO = np.float32(0.0)
+
+# Scratch of one thread, by query row: where its keys of this tile begin and end, addresses of its
+# query, scores and output (int64), this tile's and the running max and sum (float32); then the
+# scores of a tile, one widened block, outputs.
+LOWS_AT = 0
+HIGHS_AT = LOWS_AT + 8 * MAX_ROWS
+QUERY_ROWS_AT = HIGHS_AT + 8 * MAX_ROWS
+SCORE_ROWS_AT = QUERY_ROWS_AT + 8 * MAX_ROWS
+OUTPUT_ROWS_AT = SCORE_ROWS_AT + 8 * MAX_ROWS
+MAXIMA_AT = OUTPUT_ROWS_AT + 8 * MAX_ROWS
+SUMS_AT = MAXIMA_AT + 4 * MAX_ROWS
+RUN_MAXIMA_AT = SUMS_AT + 4 * MAX_ROWS
+RUN_SUMS_AT = RUN_MAXIMA_AT + 4 * MAX_ROWS
+SCORES_AT = RUN_SUMS_AT + 4 * MAX_ROWS
+BLOCK_AT = SCORES_AT + 4 * ATTENTION_TILE * MAX_ROWS
+OUTPUTS_AT = BLOCK_AT + 4 * BLOCK_SIZE * MAX_HEAD_DIM
+END_OF_SCRATCH = OUTPUTS_AT + 4 * MAX_ROWS * MAX_HEAD_DIM
+assert END_OF_SCRATCH <= SCRATCH_BYTES
+
+
+@inline
+def weights_of(scores, count, scale, cap):
+    """Scores to exp(scale * score - max) in place, soft-capped first; returns (max, sum)."""
+    whole = count // 8 * 8
+    rest = count - whole
+    factor, top = splat_f32(scale), splat_f32(MINUS_INFINITY)
+    for i in range(0, 4 * (whole + 8 if rest else whole), 32):
+        s = load_f32(scores + i) * factor
+        if cap > ZERO:
+            s = splat_f32(cap) * tanh(s / splat_f32(cap))
+        store_f32(scores + i, s)
+        if i < 4 * whole:
+            top = maximum(s, top)
+    largest = max_lanes(top)
+    for i in range(whole, count):
+        largest = max(largest, f32(scores, i))
+    total = splat_f32(ZERO)
+    for i in range(0, 4 * whole, 32):
+        p = exp(load_f32(scores + i) - splat_f32(largest))
+        store_f32(scores + i, p)
+        total = total + p
+    if rest:
+        p = exp(load_f32_head(scores + 4 * whole, rest) - splat_f32(largest))
+        store_f32_head(scores + 4 * whole, p, rest)
+        total = total + load_f32_head(scores + 4 * whole, rest)
+    return largest, sum_lanes(total)
+
+
+def _make_widen(cache_type):
+    load, load_head = CACHE_TYPES[cache_type][:2]
+    element = ELEMENT_BYTES[cache_type]
+
+    @inline
+    def widen(source, target, rows, width, padded):
+        """rows x width cache elements to float32 rows of `padded`."""
+        for r in range(rows):
+            for i in range(0, width, 8):
+                place = source + (r * width + i) * element
+                out = target + 4 * (r * padded + i)
+                if i + 8 <= width:
+                    store_f32(out, load(place))
+                else:
+                    store_f32(out, load_head(place, width - i))
+
+    return widen
+
+
+def make_tile(key_type, value_type):
+    """tile(...): max, sum and output of one tile of keys for the rows of an item, in scratch."""
+    widen_k, widen_v = _make_widen(key_type), _make_widen(value_type)
+    k_bytes, v_bytes = ELEMENT_BYTES[key_type], ELEMENT_BYTES[value_type]
+    k_many = make_rows_product(key_type, MANY, 4)
+    k_one = make_rows_product(key_type, 1, 4)
+    v_many = make_rows_product(value_type, MANY, 4)
+    v_one = make_rows_product(value_type, 1, 4)
+    wide_many = make_rows_product("f32", MANY, 4)
+    wide_one = make_rows_product("f32", 1, 4)
+    wide_narrow = make_rows_product("f32", 1, 1)
+
+    @inline
+    def add_values(many, one, scratch, row, rows, low, high, matrix, stride, at):
+        """Keys [low, high) of one block for `rows` rows, 32 columns."""
+        scores, outputs = scratch + SCORE_ROWS_AT + 8 * row, scratch + OUTPUT_ROWS_AT + 8 * row
+        keep = 0 if low == pointer(scratch + LOWS_AT, np.int64)[row] else 1
+        if rows == MANY:
+            many(scores, 4 * low, outputs, at, matrix, stride, high - low, keep)
+        else:
+            one(scores, 4 * low, outputs, at, matrix, stride, high - low, keep)
+
+    @inline
+    def values_of_block(many, one, scratch, rows, begin, matrix, row_bytes, element, width):
+        """Adds the block of keys [begin, begin + BLOCK_SIZE) of the tile to all outputs.
+
+        Rows go together where they see the same keys of the block. Columns beyond the last
+        whole 32 are left to the caller.
+        """
+        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
+        row = 0
+        while row < rows:
+            low, high = max(lows[row], begin), min(highs[row], begin + BLOCK_SIZE)
+            together = MANY if row + MANY <= rows else 1
+            for other in range(row + 1, row + together):
+                is_same = max(lows[other], begin) == low
+                is_same = is_same and (lows[other] < begin) == (lows[row] < begin)  # both add on
+                if not (is_same and min(highs[other], begin + BLOCK_SIZE) == high):
+                    together = 1
+            if low < high:
+                start = matrix + (low - begin) * row_bytes
+                for i in range(0, width // 32 * 32, 32):
+                    add_values(
+                        many, one, scratch, row, together, low, high,
+                        start + i * element, row_bytes, 4 * i,
+                    )  # fmt: skip
+            row += together
+
+    @inline
+    def rest_of_block(scratch, rows, begin, matrix, row_bytes, width):
+        """The columns beyond the last whole 32, eight at a time, from a widened block."""
+        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
+        for row in range(rows):
+            low, high = max(lows[row], begin), min(highs[row], begin + BLOCK_SIZE)
+            if low < high:
+                start = matrix + (low - begin) * row_bytes
+                for i in range(width // 32 * 32, width, 8):
+                    add_values(
+                        wide_one, wide_narrow, scratch, row, 0, low, high,
+                        start + 4 * i, row_bytes, 4 * i,
+                    )  # fmt: skip
+
+    @inline
+    def scores_of_block(many, one, scratch, rows, matrix, row_bytes, head_dim, at):
+        """Products of all query rows with the 32 keys of a block, to byte `at` of their scores."""
+        row = 0
+        while row < rows:
+            a, out = scratch + QUERY_ROWS_AT + 8 * row, scratch + SCORE_ROWS_AT + 8 * row
+            if row + MANY <= rows:
+                many(a, 0, out, at, matrix, row_bytes, head_dim, 0)
+                row += MANY
+            else:
+                one(a, 0, out, at, matrix, row_bytes, head_dim, 0)
+                row += 1
+
+    @inline
+    def tile(scratch, keys, values, table, heads, head, rows, head_dim, low, high, scale, cap):
+        """keys, values: the layer's cache; table: block numbers of the tile's keys; heads, head:
+        KV heads and which; low, high: the keys of the tile that any row sees.
+        """
+        block_elements = BLOCK_SIZE * head_dim
+        wide = scratch + BLOCK_AT
+        padded = (head_dim + 7) // 8 * 8
+        is_direct = rows <= DIRECT_ROWS and head_dim % 32 == 0
+        begin, end = low // BLOCK_SIZE, (high + BLOCK_SIZE - 1) // BLOCK_SIZE
+        for block in range(begin, end):
+            place = (i32(table, block) * heads + head) * block_elements
+            matrix = keys + place * k_bytes
+            at = 4 * block * BLOCK_SIZE
+            if is_direct:
+                row_bytes = BLOCK_SIZE * k_bytes
+                scores_of_block(k_many, k_one, scratch, rows, matrix, row_bytes, head_dim, at)
+            else:
+                widen_k(matrix, wide, head_dim, BLOCK_SIZE, BLOCK_SIZE)
+                row_bytes = 4 * BLOCK_SIZE
+                scores_of_block(wide_many, wide_one, scratch, rows, wide, row_bytes, head_dim, at)
+        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
+        maxima = pointer(scratch + MAXIMA_AT, np.float32)
+        sums = pointer(scratch + SUMS_AT, np.float32)
+        for row in range(rows):
+            if lows[row] < highs[row]:
+                scores = pointer(scratch + SCORE_ROWS_AT, np.int64)[row] + 4 * lows[row]
+                count = highs[row] - lows[row]
+                maxima[row], sums[row] = weights_of(scores, count, scale, cap)
+        for block in range(begin, end):
+            place = (i32(table, block) * heads + head) * block_elements
+            matrix = values + place * v_bytes
+            at = block * BLOCK_SIZE
+            if is_direct:
+                values_of_block(
+                    v_many, v_one, scratch, rows, at, matrix, head_dim * v_bytes, v_bytes, head_dim
+                )
+            else:
+                widen_v(matrix, wide, BLOCK_SIZE, head_dim, padded)
+                values_of_block(wide_many, wide_one, scratch, rows, at, wide, 4 * padded, 4, padded)
+                rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
+
+    return tile
