@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from edgellm import config
-from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.isa import host_isa, processor
 from edgellm.kernels.cpu.limits import affinity_cpus, quota_cpus, usable_threads
 from edgellm.linux import read_file
 from edgellm.memory import available_memory, memory_limit
@@ -43,14 +43,17 @@ print(json.dumps([
 
 @dataclass(frozen=True)
 class Cpu:
-    """llvm: LLVM's name for the model, which kernels are compiled for. logical: processors of the
-    machine; allowed: those this process may run on; quota: processors' worth of time the control
+    """llvm: LLVM's name for the model, which kernels are compiled for. isa: the instruction set
+    that kernels use; isas: those that EDGELLM_ISA may name. logical: processors of the machine;
+    allowed: those this process may run on; quota: processors' worth of time the control
     group grants, None without a limit; usable: threads that edgellm starts."""
 
     model: str
     llvm: str
     machine: str
     features: tuple[str, ...]
+    isa: str
+    isas: tuple[str, ...]
     logical: int
     allowed: int
     quota: float | None
@@ -110,13 +113,14 @@ def examine() -> Machine:
 
 
 def _cpu() -> Cpu:
-    isa = host_isa()
-    has = set(isa.features.split(","))
+    host = processor()
     return Cpu(
         model=cpu_name() or platform.processor() or "unknown",
-        llvm=isa.cpu,
+        llvm=host.cpu,
         machine=platform.machine(),
-        features=tuple(name for name in _FEATURES if f"+{name}" in has),
+        features=tuple(name for name in _FEATURES if host.has(name)),
+        isa=host_isa().name,
+        isas=host.variants,
         logical=os.cpu_count() or 1,
         allowed=affinity_cpus(),
         quota=quota_cpus(),

@@ -30,6 +30,7 @@ def _fields(machine: Machine) -> list[tuple[str, str]]:
     return [
         ("cpu", f"{cpu.model} ({cpu.machine}, {cpu.llvm})"),
         ("features", " ".join(cpu.features) or "unknown"),
+        ("kernels", f"{cpu.isa} (EDGELLM_ISA may be {', '.join(cpu.isas)})"),
         ("threads", f"{cpu.usable} usable: {cpu.allowed} of {cpu.logical} allowed, {quota}"),
         (
             "memory",

@@ -66,6 +66,12 @@ def _compilable(value: Any) -> Any:
 
 def kernel_object(name: str, kernel: Callable[..., None]) -> bytes:
     """Machine code of `kernel` for this processor, with the single public symbol `name`."""
+    machine = target_machine()
+    return bytes(machine.emit_object(kernel_module(name, kernel, machine)))
+
+
+def kernel_module(name: str, kernel: Callable[..., None], machine: Any) -> Any:
+    """What the machine code of `kernel` is made from: an LLVM module, optimised for `machine`."""
     dispatcher = njit(**OPTIONS)(kernel)
     with _unoptimised():
         dispatcher.compile(SIGNATURE)
@@ -79,10 +85,9 @@ def kernel_object(name: str, kernel: Callable[..., None]) -> bytes:
     for variable in module.global_variables:
         if not variable.is_declaration:
             variable.linkage = "internal"
-    machine = target_machine()
     _optimise(module, machine)
     _check_symbols(name, module)
-    return bytes(machine.emit_object(module))
+    return module
 
 
 @contextmanager

@@ -1,19 +1,19 @@
-"""LLVM IR for lanes that are weight rows: loads, transposes, integer dot products.
+"""LLVM IR for lanes that are weight rows: loads, transposes, bits of stored integers.
 
 Eight or sixteen weight rows go side by side and four of their columns fill a 32-bit lane, so that
 a product of a row with an activation row never needs a horizontal sum. How many lanes there are
-does not change a result. Used by strips.py (weights) and tiles.py (products). Knows nothing of
-models. Imported only when something has to be compiled.
+does not change a result. Used by strips.py (weights), dot.py and tiles.py (products). Knows
+nothing of models. Imported only when something has to be compiled.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
-from edgellm.kernels.cpu.isa import host_isa
-from edgellm.kernels.cpu.simd import F32, I1, I8, I16, I32, I64, emit_call
+from edgellm.kernels.cpu.halves import widen
+from edgellm.kernels.cpu.isa import Isa, host_isa
+from edgellm.kernels.cpu.simd import F32, I8, I16, I32, I64, emit_call
 
 NARROW = 8
 
@@ -40,9 +40,9 @@ class Domain:
         return self.offset.bit_length() - 1 if self.offset else None
 
 
-def signed_domain() -> Domain:
+def signed_domain(isa: Isa) -> Domain:
     """int8 weights: as they are, or 128 more where the processor multiplies any unsigned byte."""
-    return Domain(128, 255) if host_isa().has_vnni else Domain(0, 127, is_signed=True)
+    return Domain(128, 255) if isa.has_vnni else Domain(0, 127, is_signed=True)
 
 
 def splat(kind: ir.VectorType, value: int) -> ir.Constant:
@@ -51,16 +51,19 @@ def splat(kind: ir.VectorType, value: int) -> ir.Constant:
 
 
 class Emit:
-    """Writes instructions through a builder; every method returns the value it made."""
+    """Writes instructions through a builder; every method returns the value it made.
 
-    def __init__(self, builder: Any, lanes: int) -> None:
+    isa: what to write for; None is what this process compiles for.
+    """
+
+    def __init__(self, builder: Any, lanes: int, isa: Isa | None = None) -> None:
         self.b = builder
+        self.isa = isa or host_isa()
         self.lanes = lanes
         self.dwords_type = ir.VectorType(I32, lanes)
         self.bytes_type = ir.VectorType(I8, 4 * lanes)
         self.words_type = ir.VectorType(I16, 2 * lanes)
         self.floats_type = ir.VectorType(F32, lanes)
-        self.halves_type = ir.VectorType(ir.HalfType(), lanes)
         self.vector_bytes = 4 * lanes
 
     # ------------------------------------------------------------ memory
@@ -105,7 +108,7 @@ class Emit:
         for lane, row in enumerate(rows):
             word = self.load(self.at(row, offset), I16)
             value = self.b.insert_element(value, word, I32(lane))
-        return self.b.fpext(self.b.bitcast(value, self.halves_type), self.floats_type)
+        return widen(self.b, value, self.isa)
 
     def bytes_at(self, rows: list[Any], offset: int) -> Any:
         """The byte at `offset` of each row, zero-extended to 32 bits."""
@@ -118,7 +121,7 @@ class Emit:
     def low_half(self, dwords: Any) -> Any:
         """The low 16 bits of each lane as an IEEE half, widened."""
         words = self.b.trunc(dwords, ir.VectorType(I16, self.lanes))
-        return self.b.fpext(self.b.bitcast(words, self.halves_type), self.floats_type)
+        return widen(self.b, words, self.isa)
 
     def high_half(self, dwords: Any) -> Any:
         """The high 16 bits of each lane as an IEEE half, widened."""
@@ -238,7 +241,7 @@ class Emit:
     def lookup(self, table: list[int], index: Any) -> Any:
         """table[i] for every byte i in 0..15."""
         values = ir.Constant(self.bytes_type, (table * (self.bytes_type.count // 16)))
-        if host_isa().has_avx2:
+        if self.isa.has_avx2:
             wide, narrow = "llvm.x86.avx512.pshuf.b.512", "llvm.x86.avx2.pshuf.b"
             name = narrow if self.lanes == NARROW else wide
             return emit_call(self.b, name, self.bytes_type, [values, index])
@@ -258,9 +261,9 @@ class Emit:
         """The same vectors, which the compiler may neither recompute nor reorder around here.
 
         Left alone it moves loads and sums across an unrolled loop until registers run out. Only
-        needed where there are 16 registers.
+        needed where there are 16 registers, and only done where a register holds a vector.
         """
-        if not values or not host_isa().is_x86 or host_isa().vector_registers > 16:
+        if not values or not self.isa.has_avx2 or self.isa.vector_registers > 16:
             return values
         kinds = [v.type for v in values]
         result = kinds[0] if len(kinds) == 1 else ir.LiteralStructType(kinds)
@@ -274,81 +277,3 @@ class Emit:
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x * y + z, rounded once."""
         return emit_call(self.b, f"llvm.fma.v{self.lanes}f32", self.floats_type, [x, y, z])
-
-
-class Dot:
-    """A running integer dot product of weight rows with one activation row, per lane.
-
-    Without VNNI, products of small integers are first summed in 16 bits: as many as cannot
-    overflow with activations in -127..127.
-    """
-
-    def __init__(self, emit: Emit, domain: Domain, start: Any) -> None:
-        self._emit, self._domain = emit, domain
-        self._total = start
-        self._pairs: Any = None
-        self._pending = 0
-        self._budget = max(1, 32767 // (2 * 127 * domain.top))
-
-    def add(self, w: Any, a: Any) -> None:
-        """Adds the products of four columns per lane."""
-        e, isa = self._emit, host_isa()
-        b = e.b
-        if isa.has_vnni:
-            name = f"llvm.x86.avx512.vpdpbusd.{32 * e.lanes}"
-            self._total = emit_call(b, name, e.dwords_type, [self._total, w, a])
-        elif isa.has_avx2:
-            self._add_pairs(w, a)
-        else:
-            widen = b.sext if self._domain.is_signed else b.zext
-            wide = ir.VectorType(I32, 4 * e.lanes)
-            products = b.mul(widen(w, wide), b.sext(a, wide))
-            for part in range(4):
-                lanes = [4 * i + part for i in range(e.lanes)]
-                mask = ir.Constant(e.dwords_type, lanes)
-                self._total = b.add(self._total, b.shuffle_vector(products, products, mask))
-
-    def _add_pairs(self, w: Any, a: Any) -> None:
-        """256-bit vectors only: wider ones come with VNNI."""
-        e = self._emit
-        b = e.b
-        if self._domain.is_signed:
-            a = emit_call(b, "llvm.x86.avx2.psign.b", e.bytes_type, [a, w])
-            w = emit_call(b, f"llvm.abs.v{4 * e.lanes}i8", e.bytes_type, [w, I1(0)])
-        pairs = emit_call(b, "llvm.x86.avx2.pmadd.ub.sw", e.words_type, [w, a])
-        self._pairs = pairs if self._pairs is None else b.add(self._pairs, pairs)
-        self._pending += 1
-        if self._pending == self._budget:
-            self._flush()
-
-    @property
-    def live(self) -> list[Any]:
-        """What is held in registers now."""
-        return [v for v in (self._total, self._pairs) if v is not None]
-
-    @live.setter
-    def live(self, values: list[Any]) -> None:
-        self._total, *rest = values
-        self._pairs = rest[0] if rest else None
-
-    def _flush(self) -> None:
-        e = self._emit
-        b = e.b
-        if self._pairs is not None:
-            args = [self._pairs, splat(e.words_type, 1)]
-            sums = emit_call(b, "llvm.x86.avx2.pmadd.wd", e.dwords_type, args)
-            self._total = b.add(self._total, sums)
-        self._pairs, self._pending = None, 0
-
-    def total(self) -> Any:
-        """int32 lanes."""
-        self._flush()
-        return self._total
-
-
-def pin_all(emit: Emit, dots: Iterable[Dot]) -> None:
-    """Pins what all of them hold; see Emit.pin."""
-    dots = list(dots)
-    pinned = iter(emit.pin([v for dot in dots for v in dot.live]))
-    for dot in dots:
-        dot.live = [next(pinned) for _ in dot.live]

@@ -11,10 +11,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from edgellm.kernels.cpu.emit import NARROW, Emit
-from edgellm.kernels.cpu.simd import F32, I64, fixed_intrinsic
+from edgellm.kernels.cpu.halves import widen
+from edgellm.kernels.cpu.simd import F32, I16, I64, fixed_intrinsic
 
 ELEMENT_BYTES = {"f32": 4, "f16": 2}
-_ELEMENTS = {"f32": F32, "f16": ir.HalfType()}
+_ELEMENTS = {"f32": F32, "f16": I16}
 
 
 def make_rows_product(element: str, rows: int, vectors: int) -> Any:
@@ -44,7 +45,7 @@ def make_rows_product(element: str, rows: int, vectors: int) -> Any:
         with cgutils.for_range(b, count) as loop:
             row = b.add(matrix, b.mul(loop.index, stride))
             loaded = [e.load(e.at(row, NARROW * size * v), kind, size) for v in range(vectors)]
-            wide = loaded if element == "f32" else [b.fpext(x, e.floats_type) for x in loaded]
+            wide = loaded if element == "f32" else [widen(b, x, e.isa) for x in loaded]
             at = b.mul(loop.index, I64(4))
             for r in range(rows):
                 factor = e.splat_load(b.add(sources[r], at), F32)

@@ -17,6 +17,7 @@ from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from edgellm.kernels.cpu.halves import narrow, widen
 from edgellm.kernels.cpu.isa import host_isa
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
@@ -145,7 +146,6 @@ def _lane_mask(builder: Any, count: Any, lanes: int = 8) -> Any:
     return builder.icmp_signed("<", ids, _splat(builder, count, lanes))
 
 
-_F16X8 = ir.VectorType(ir.HalfType(), 8)
 _I16X8 = ir.VectorType(I16, 8)
 
 
@@ -219,7 +219,7 @@ def offset(typingctx: Any, base: Any, count: Any) -> Any:
 def half_bytes(b: Any, low: Any, high: Any) -> Any:
     """The IEEE half made of two bytes, as float32."""
     word = b.or_(b.trunc(low, I16), b.shl(b.trunc(high, I16), I16(8)))
-    return b.fpext(b.bitcast(word, ir.HalfType()), F32)
+    return widen(b, word, host_isa())
 
 
 @fixed_intrinsic(types.float32, types.int64)
@@ -271,22 +271,21 @@ def store_f32_head(b: Any, address: Any, value: Any, count: Any) -> None:
 @fixed_intrinsic(f32x8, types.int64)
 def load_f16(b: Any, address: Any) -> Any:
     """Eight halves, widened."""
-    value = b.load(_address(b, address, ir.VectorType(ir.HalfType(), 8)))
+    value = b.load(_address(b, address, _I16X8))
     value.align = 2
-    return b.fpext(value, f32x8.llvm)
+    return widen(b, value, host_isa())
 
 
 @fixed_intrinsic(types.void, types.int64, f32x8)
 def store_f16(b: Any, address: Any, value: Any) -> None:
     """Eight float32 rounded to halves (to nearest even)."""
-    halves = ir.VectorType(ir.HalfType(), 8)
-    b.store(b.fptrunc(value, halves), _address(b, address, halves)).align = 2
+    b.store(narrow(b, value, host_isa()), _address(b, address, _I16X8)).align = 2
 
 
 @fixed_intrinsic(f32x8, types.int64, types.int64)
 def load_f16_head(b: Any, address: Any, count: Any) -> Any:
     """The first `count` of eight halves, widened; the others are 0 and not touched."""
-    return b.fpext(b.bitcast(_load_i16_head(b, address, count), _F16X8), f32x8.llvm)
+    return widen(b, _load_i16_head(b, address, count), host_isa())
 
 
 @fixed_intrinsic(f32x8, types.int64, types.int64)
@@ -299,8 +298,12 @@ def load_bf16_head(b: Any, address: Any, count: Any) -> Any:
 @fixed_intrinsic(types.void, types.int64, f32x8, types.int64)
 def store_f16_head(b: Any, address: Any, value: Any, count: Any) -> None:
     """Stores the first `count` lanes as halves (to nearest even)."""
-    words = b.bitcast(b.fptrunc(value, _F16X8), _I16X8)
-    args = [words, _address(b, address, _I16X8), I32(2), _lane_mask(b, count)]
+    args = [
+        narrow(b, value, host_isa()),
+        _address(b, address, _I16X8),
+        I32(2),
+        _lane_mask(b, count),
+    ]
     emit_call(b, "llvm.masked.store.v8i16.p0", ir.VoidType(), args)
 
 
@@ -322,8 +325,7 @@ def store_f32_one(b: Any, address: Any, value: Any) -> None:
 @fixed_intrinsic(types.void, types.int64, types.float32)
 def store_f16_one(b: Any, address: Any, value: Any) -> None:
     """One float32 rounded to a half (to nearest even)."""
-    half = ir.HalfType()
-    b.store(b.fptrunc(value, half), _address(b, address, half)).align = 2
+    b.store(narrow(b, value, host_isa()), _address(b, address, I16)).align = 2
 
 
 @fixed_intrinsic(f32x8, types.float32)

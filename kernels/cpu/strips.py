@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgellm.kernels.cpu.emit import Domain, Emit, signed_domain, splat
+from edgellm.kernels.cpu.isa import Isa
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.formats.codebook import E2M1, IQ4
 
@@ -86,7 +87,7 @@ def _q5_1(emit: Emit, rows: list[Any]) -> Block:
 
 def _as_stored(emit: Emit, vectors: list[Any]) -> list[Any]:
     """int8 vectors in the signed domain of this processor."""
-    is_signed = signed_domain().is_signed
+    is_signed = signed_domain(emit.isa).is_signed
     return vectors if is_signed else [emit.flip_sign_bit(v) for v in vectors]
 
 
@@ -258,7 +259,7 @@ def _tq2_0(emit: Emit, rows: list[Any]) -> Block:
 
 def _through_table(emit: Emit, table: Any, indices: list[Any]) -> list[Any]:
     """table values in the signed domain of this processor."""
-    offset = signed_domain().offset
+    offset = signed_domain(emit.isa).offset
     return [emit.lookup([(int(v) + offset) & 255 for v in table], i) for i in indices]
 
 
@@ -299,9 +300,9 @@ def _mxfp4(emit: Emit, rows: list[Any]) -> Block:
     return Block(iter([(0, vectors)]), _constant(scale))
 
 
-def strips() -> dict[int, Strip]:
-    """Readers by ggml type id, for the processor at hand."""
-    signed = signed_domain()
+def strips(isa: Isa) -> dict[int, Strip]:
+    """Readers by ggml type id, for a processor."""
+    signed = signed_domain(isa)
     rows = {
         "Q4_0": Strip(Domain(8, 15), _q4_0),
         "Q4_1": Strip(Domain(0, 15), _q4_1),

@@ -18,7 +18,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from edgellm.kernels.cpu import layout
-from edgellm.kernels.cpu.emit import Dot, Emit, pin_all, splat
+from edgellm.kernels.cpu.dot import Dot, pin_all
+from edgellm.kernels.cpu.emit import Emit, splat
 from edgellm.kernels.cpu.simd import F32, I32, I64, fixed_intrinsic
 from edgellm.kernels.cpu.strips import Strip
 from edgellm.kernels.formats import Format

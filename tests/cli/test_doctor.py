@@ -18,7 +18,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_people_see_every_part(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    for name in ("cpu", "features", "threads", "memory", "models", "cache", "pip", "versions"):
+    for name in (
+        "cpu",
+        "features",
+        "kernels",
+        "threads",
+        "memory",
+        "models",
+        "cache",
+        "pip",
+        "versions",
+    ):
         assert any(line.startswith(f"{name} ") for line in out.splitlines()), name
     assert "one card" in out and "another card" in out
     assert str(home / "models") in out and "writable" in out
@@ -30,4 +40,5 @@ def test_programs_get_the_same_as_numbers(home: Path, capsys: pytest.CaptureFixt
     assert set(report) == {"cpu", "memory", "opencl", "folders", "pip", "versions"}
     assert report["opencl"] == ["one card", "another card"]
     assert report["cpu"]["usable"] >= 1
+    assert report["cpu"]["isa"] in report["cpu"]["isas"]
     assert report["folders"][0]["path"] == str(home / "models")
