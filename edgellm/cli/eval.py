@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 from edgellm.cli import options
-from edgellm.cli.output import print_json
+from edgellm.cli.output import print_fields, print_json
+from edgellm.errors import RequestError
 from edgellm.llm import load
 
 Watch = Callable[[int, int, float], None]
@@ -15,7 +16,7 @@ Watch = Callable[[int, int, float], None]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures = parser.add_subparsers(metavar="MEASURE", dest="measure", required=True)
-    for name, (_, summary) in MEASURES.items():
+    for name, (_, add_own, summary) in MEASURES.items():
         measure = measures.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         measure.usage = "%(prog)s MODEL FILE [options]"
         options.add_model(measure)
@@ -23,12 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         measure.add_argument(
             "--chunks", type=int, metavar="N", help="score only the first N chunks"
         )
+        add_own(measure)
         measure.add_argument("--json", action="store_true", help="report as one JSON object")
         options.add_load_options(measure, context=512)
 
 
 def run(args: argparse.Namespace) -> int:
-    measure, _ = MEASURES[args.measure]
+    measure, _, _ = MEASURES[args.measure]
     return measure(args)
 
 
@@ -50,8 +52,64 @@ def _perplexity(args: argparse.Namespace) -> int:
     return 0
 
 
-MEASURES: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
-    "perplexity": (_perplexity, "how surprised a model is by each token of a text"),
+def _add_against(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--against",
+        metavar="MODEL2",
+        help="the model whose predictions count as the truth (default MODEL itself)",
+    )
+    parser.add_argument(
+        "--against-backend",
+        metavar="NAME",
+        help="the backend that it runs on (default that of --backend)",
+    )
+
+
+def _kl(args: argparse.Namespace) -> int:
+    from edgellm.eval.kl import divergence
+
+    if args.against is None and args.against_backend is None:
+        raise RequestError(
+            "nothing to compare with: give --against MODEL2, --against-backend NAME, or both",
+            "against",
+        )
+    text = options.read_text(None if args.file == "-" else args.file)
+    other = args.model if args.against is None else args.against
+    options.fetch(args.model)
+    options.fetch(other)
+    loading = asdict(options.load_options(args, max_num_seqs=1))
+    other_loading = {**loading, "backend": args.against_backend or args.backend}
+    with (
+        load(args.model, **loading) as model,
+        load(other, **other_loading) as against,
+        _progress() as watch,
+    ):
+        found = divergence(model, against, text, args.context, args.chunks, watch)
+    if args.json:
+        print_json(asdict(found))
+    else:
+        print_fields(
+            [
+                ("mean KL divergence", f"{found.mean:.4g}"),
+                ("99th percentile", f"{found.percentile_99:.4g}"),
+                ("same top token", f"{found.top_agreement:.2%}"),
+                ("perplexity", f"{found.perplexity:.4f}"),
+                ("perplexity compared with", f"{found.against_perplexity:.4f}"),
+                ("scored", f"{found.tokens} tokens in {found.chunks} chunks of {found.context}"),
+            ]
+        )
+    return 0
+
+
+def _add_nothing(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+Add = Callable[[argparse.ArgumentParser], None]
+# name: (what runs it, what adds its own options, what it measures)
+MEASURES: dict[str, tuple[Callable[[argparse.Namespace], int], Add, str]] = {
+    "perplexity": (_perplexity, _add_nothing, "how surprised a model is by each token of a text"),
+    "kl": (_kl, _add_against, "how far a model's predictions lie from another's on a text"),
 }
 
 
@@ -65,7 +123,7 @@ def _progress() -> Iterator[Watch | None]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("perplexity", total=None)
+        bar = progress.add_task("scoring", total=None)
 
         def watch(done: int, total: int, value: float) -> None:
             progress.update(bar, completed=done, total=total, description=f"{value:.4f}")

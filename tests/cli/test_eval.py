@@ -1,7 +1,8 @@
-"""`edgellm eval perplexity`: llama.cpp's chunking, with a scripted model and on SmolLM2."""
+"""`edgellm eval`: llama.cpp's chunking, with a scripted model and on SmolLM2."""
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,75 @@ def test_the_command_prints_a_line_or_json(
     assert cli.main(["eval"]) == 2
 
 
+@pytest.fixture
+def kl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs `eval kl model.gguf text` with scripted models and more words; returns the code and
+    (path, backend) of each model loaded."""
+
+    def run(*words: str) -> tuple[int, list[tuple[str, str]]]:
+        loaded: list[tuple[str, str]] = []
+
+        def load(name: str, **options: Any) -> Model:
+            loaded.append((Path(name).name, options["backend"]))
+            assert options["context_length"] in (16, 512)
+            return mock()
+
+        monkeypatch.setattr(eval_command, "load", load)
+        model, text = tmp_path / "model.gguf", tmp_path / "text"
+        for path in (model, tmp_path / "other.gguf"):
+            path.write_bytes(b"never read")
+        text.write_text(TEXT)
+        monkeypatch.chdir(tmp_path)
+        return cli.main(["eval", "kl", str(model), *words, str(text)]), loaded
+
+    return run
+
+
+def test_kl_prints_fields_or_json(kl: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--context", "16", "--against", "other.gguf"]
+    assert kl(*short) == (0, [("model.gguf", "auto"), ("other.gguf", "auto")])
+    seen = capsys.readouterr()
+    fields = dict(line.split("  ", 1) for line in seen.out.splitlines())
+    fields = {name: value.strip() for name, value in fields.items()}
+    assert fields["mean KL divergence"] == fields["99th percentile"] == "0"
+    assert fields["same top token"] == "100.00%"
+    assert fields["perplexity"] == fields["perplexity compared with"]
+    assert fields["scored"] == "28 tokens in 4 chunks of 16"
+    assert seen.err == ""
+    assert kl(*short, "--json", "--chunks", "3")[0] == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["mean"], report["percentile_99"], report["top_agreement"]) == (0, 0, 1)
+    assert report["perplexity"] == report["against_perplexity"] > 1
+    assert (report["tokens"], report["chunks"], report["context"]) == (21, 3, 16)
+    assert len(report) == 8
+
+
+def test_kl_between_backends(kl: Any) -> None:
+    short = ["--context", "16", "--backend", "cpu", "--against-backend", "reference"]
+    assert kl(*short) == (0, [("model.gguf", "cpu"), ("model.gguf", "reference")])
+    code, loaded = kl(*short, "--against", "other.gguf")
+    assert (code, loaded) == (0, [("model.gguf", "cpu"), ("other.gguf", "reference")])
+
+
+def test_kl_that_cannot_run(kl: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kl() == (2, [])
+    assert "nothing to compare with" in capsys.readouterr().err
+    assert kl("--against", "missing.gguf") == (2, [])
+    assert "missing.gguf" in capsys.readouterr().err
+    assert kl("--against", "other.gguf")[0] == 2  # the text does not fill 512 tokens
+
+
+def test_a_terminal_sees_how_far_it_is(
+    kl: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert kl("--context", "16", "--against", "other.gguf", "--json")[0] == 0
+    seen = capsys.readouterr()
+    assert "100%" in seen.err and "0.0000" in seen.err
+    assert json.loads(seen.out)["chunks"] == 4
+
+
 @pytest.mark.weights
 def test_smollm2_comes_near_llama_cpp(
     smollm2: Path, oracle: Path, capsys: pytest.CaptureFixture[str]
@@ -102,3 +172,16 @@ def test_smollm2_comes_near_llama_cpp(
     report = json.loads(capsys.readouterr().out)
     assert report["tokens"] == 3 * 255
     assert 5 < report["perplexity"] < 30
+
+
+@pytest.mark.weights
+def test_smollm2_lies_near_itself_on_the_reference_backend(
+    smollm2: Path, oracle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["eval", "kl", str(smollm2), str(oracle / "text" / "gpl3-tail.txt"), "--context", "64"]
+    assert cli.main([*words, "--against-backend", "reference", "--chunks", "2", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["tokens"] == 2 * 31
+    assert 0 <= report["mean"] < 0.05
+    assert report["top_agreement"] > 0.8
+    assert report["perplexity"] == pytest.approx(report["against_perplexity"], rel=0.1)
