@@ -5,41 +5,28 @@
 """
 
 from collections.abc import Callable
+from importlib import import_module
 
-from edgellm.kernels.cpu.ops import (
-    activation,
-    attention,
-    elementwise,
-    embed,
-    executor,
-    float_matmul,
-    matmul,
-    moe,
-    norm,
-    quantize,
-    read,
-    rope,
-    store_kv,
+_FAMILIES = (
+    "activation",
+    "attention",
+    "elementwise",
+    "embed",
+    "executor",
+    "float_matmul",
+    "matmul",
+    "moe",
+    "norm",
+    "quantize",
+    "read",
+    "rope",
+    "store_kv",
 )
 
 Kernel = Callable[..., None]
 
 KERNELS: dict[str, Callable[..., Kernel]] = {
     name: make
-    for family in (
-        activation,
-        attention,
-        elementwise,
-        embed,
-        executor,
-        float_matmul,
-        matmul,
-        moe,
-        norm,
-        quantize,
-        read,
-        rope,
-        store_kv,
-    )
-    for name, make in family.KERNELS.items()
+    for family in _FAMILIES
+    for name, make in import_module(f"{__name__}.{family}").KERNELS.items()
 }
