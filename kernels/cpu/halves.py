@@ -4,6 +4,7 @@ Takes and gives halves as 16-bit integers, one or a vector. Bits are the same ei
 Imported only when something has to be compiled.
 """
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -30,10 +31,7 @@ def widen(b: Any, words: Any, isa: Isa) -> Any:
     if isa.has_half:
         return b.fpext(b.bitcast(words, _like(words.type, ir.HalfType())), floats)
     kind = _like(words.type, ir.IntType(32))
-
-    def c(value: int) -> ir.Constant:
-        return _constant(kind, value)
-
+    c = partial(_constant, kind)
     wide = b.zext(words, kind)
     sign, rest = b.shl(b.and_(wide, c(0x8000)), c(16)), b.and_(wide, c(0x7FFF))
     normal = b.add(b.shl(rest, c(13)), c(_BIAS))
@@ -52,10 +50,7 @@ def narrow(b: Any, floats: Any, isa: Isa) -> Any:
     if isa.has_half:
         return b.bitcast(b.fptrunc(floats, _like(floats.type, ir.HalfType())), words)
     kind = _like(floats.type, ir.IntType(32))
-
-    def c(value: int) -> ir.Constant:
-        return _constant(kind, value)
-
+    c = partial(_constant, kind)
     bits = b.bitcast(floats, kind)
     sign, rest = b.and_(b.lshr(bits, c(16)), c(0x8000)), b.and_(bits, c(0x7FFFFFFF))
     odd = b.and_(b.lshr(rest, c(13)), c(1))

@@ -99,7 +99,6 @@ def _make_by_panels(fmt, product):
     fill, tile_one, tile_many = product.fill, product.tile_one, product.tile_many
     many, block_size, type_size = product.many, fmt.block_size, fmt.type_size
 
-    @inline
     def by_panels(args, step, thread, threads):
         tokens, x_bytes, rows, columns = step[args[0]], args[2], args[7], args[8]
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
@@ -143,32 +142,30 @@ def _make_by_panels(fmt, product):
 
 
 def make_matmul(type_id):
-    """Each thread does a contiguous range of strips for all tokens."""
+    """Each thread does a contiguous range of strips for all tokens.
+
+    Args: row-count word, x, x row bytes, y, y stride, weight, weight row bytes, rows, columns,
+    bias, scale.
+    """
     fmt = by_id(int(type_id))
     product = block_product(fmt)
     by_panels = _make_by_panels(fmt, product)
 
-    def matmul(args, step, thread, threads):
-        """args: row-count word, x, x row bytes, y, y stride, weight, weight row bytes, rows,
-        columns, bias, scale.
-        """
-        by_panels(args, step, thread, threads)
-
     if not product.wide:
-        return matmul
+        return by_panels
     by_narrow = _make_by_strips(fmt, NARROW, product.narrow)
     by_wide = _make_by_strips(fmt, LANES, product.wide)
+    many = inline(by_panels)
 
-    def matmul_by_size(args, step, thread, threads):
-        """args: as matmul."""
+    def matmul(args, step, thread, threads):
         if step[args[0]] <= NARROW_TOKENS:
             by_narrow(args, step, thread, threads)
         elif step[args[0]] <= DIRECT_TOKENS:
             by_wide(args, step, thread, threads)
         else:
-            by_panels(args, step, thread, threads)
+            many(args, step, thread, threads)
 
-    return matmul_by_size
+    return matmul
 
 
 KERNELS = {"matmul": make_matmul}
