@@ -14,7 +14,7 @@ from typing import Protocol
 from edgellm.config import cache_dir
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.ops import Program
+from edgellm.kernels.program import Program
 from edgellm.model_runner import Executable
 
 Note = Callable[[str], None]  # takes a line that the user should see

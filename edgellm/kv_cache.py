@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage
-from edgellm.kernels.ops import Program
+from edgellm.kernels.program import Program
 
 KVType = type[np.float32] | type[np.float16]
 

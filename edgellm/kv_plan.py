@@ -4,7 +4,7 @@ import numpy as np
 
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kernels.ops import Program
+from edgellm.kernels.program import Program
 from edgellm.kv_cache import KVType, KVTypes, bytes_per_token
 from edgellm.scheduler import Limits
 

@@ -15,7 +15,7 @@ from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
-from edgellm.kernels.ops import Program
+from edgellm.kernels.program import Program
 from edgellm.kv_cache import KVTypes, allocate
 from edgellm.kv_plan import parse_kv_types, plan_blocks
 from edgellm.memory import available_memory

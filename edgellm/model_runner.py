@@ -12,7 +12,7 @@ import numpy.typing as npt
 from edgellm.errors import RequestError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kernels.ops import Program
+from edgellm.kernels.program import Program
 from edgellm.sequence import Chunk
 
 Logits = npt.NDArray[np.float32]

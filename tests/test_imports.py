@@ -29,7 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("models", "kv_cache", "block_pool", "sampling", "detokenize", "sources", "completion"),
     ("tokenizer", "sequence", "memory"),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),
-    ("kernels.ops", "kernels.batch", "kernels.kv"),
+    ("kernels.ops",),
+    ("kernels.program", "kernels.batch", "kernels.kv"),
     ("kernels.formats",),
     ("kernels", "gguf_loader", "types", "config"),
     ("errors", "version", "linux"),
@@ -41,12 +42,14 @@ ONLY = {
     "tui": {"client", "types"},
     "gguf_loader": {"errors"},
     "kernels.formats": {"errors"},
-    "kernels.ops": {"kernels.formats", "errors"},
+    "kernels.program": {"kernels.formats", "errors"},
+    "kernels.ops": {"kernels.program", "kernels.formats", "errors"},
     "kernels.batch": {"errors"},
     "kernels.kv": {"errors"},
     "kernels.reference": {
         "kernels.formats",
         "kernels.ops",
+        "kernels.program",
         "kernels.batch",
         "kernels.kv",
         "errors",
@@ -54,12 +57,20 @@ ONLY = {
     "kernels.cpu": {
         "kernels.formats",
         "kernels.ops",
+        "kernels.program",
         "kernels.batch",
         "kernels.kv",
         "errors",
         "linux",
     },
-    "kernels.opencl": {"kernels.formats", "kernels.ops", "kernels.batch", "kernels.kv", "errors"},
+    "kernels.opencl": {
+        "kernels.formats",
+        "kernels.ops",
+        "kernels.program",
+        "kernels.batch",
+        "kernels.kv",
+        "errors",
+    },
 }
 
 # Libraries that only these rooms may import.

@@ -6,7 +6,7 @@ import pytest
 
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kernels.ops import KVGroup, KVLayer, Program, Value
+from edgellm.kernels.program import KVGroup, KVLayer, Program, Value
 from edgellm.kv_cache import KVTypes, allocate, bytes_per_token
 
 

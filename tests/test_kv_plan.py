@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from edgellm.errors import BackendError, RequestError
-from edgellm.kernels.ops import KVGroup, KVLayer, Program, Value
+from edgellm.kernels.program import KVGroup, KVLayer, Program, Value
 from edgellm.kv_cache import KVTypes, bytes_per_token
 from edgellm.kv_plan import parse_kv_types, plan_blocks
 from edgellm.scheduler import Limits

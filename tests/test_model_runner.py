@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from edgellm.errors import RequestError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kernels.ops import KVGroup, Program, Value
+from edgellm.kernels.program import KVGroup, Program, Value
 from edgellm.model_runner import ModelRunner
 from edgellm.sequence import Chunk, LogitsRows, Sequence
 from edgellm.types import SamplingParams

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgellm.kernels.ops import OpCall, Program
+from edgellm.kernels.program import OpCall, Program
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import math
 
-from edgellm.kernels.ops import Value
+from edgellm.kernels.program import Value
 from edgellm.models.recorder import Recorder
 
 

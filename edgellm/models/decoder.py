@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
-from edgellm.kernels.ops import Program, Value
+from edgellm.kernels.program import Program, Value
 from edgellm.models.attention import grouped_query_attention
 from edgellm.models.config import ModelConfig
 from edgellm.models.feed_forward import expert_mlp, gated_mlp

@@ -1,7 +1,7 @@
 """The feed-forward half of a layer: one gated network, or the chosen few of many experts."""
 
 from edgellm.errors import GGUFError
-from edgellm.kernels.ops import Value, Weight
+from edgellm.kernels.program import Value, Weight
 from edgellm.models.recorder import Recorder
 
 

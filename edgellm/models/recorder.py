@@ -6,7 +6,8 @@ import numpy as np
 
 from edgellm.errors import GGUFError
 from edgellm.kernels.formats import by_name
-from edgellm.kernels.ops import Builder, Value, Weight
+from edgellm.kernels.ops import Builder
+from edgellm.kernels.program import Value, Weight
 from edgellm.models.config import ModelConfig
 from edgellm.models.registry import Architecture
 from edgellm.models.rope import Frequencies, inverse_frequencies

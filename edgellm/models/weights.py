@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile, TensorInfo
 from edgellm.kernels.formats import FORMATS, Format, by_name, dequantize_rows
-from edgellm.kernels.ops import Weight
+from edgellm.kernels.program import Weight
 
 Blocks = npt.NDArray[np.uint8]
 

@@ -18,7 +18,7 @@ from edgellm.kernels.cpu.plan import Plan
 from edgellm.kernels.cpu.table import build_table, place, waits
 from edgellm.kernels.cpu.team import TEAM_KERNELS, Team
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.ops import Program, Rows
+from edgellm.kernels.program import Program, Rows
 
 
 class Executable:

@@ -1,8 +1,8 @@
 """Words of the two records that every kernel reads. Plain numbers, needed with and without Numba.
 
 A kernel is called as kernel(args, step, thread, threads). `args` is its row of the op table; the
-kernel's docstring lists the words in order, and `lower.py` writes them in that order. `step` is
-one record per forward pass with the words below; addresses are of the arrays of Batch.
+kernel's docstring lists the words in order, and `kernels/cpu/lower/` writes them in that order.
+`step` is one record per forward pass with the words below; addresses are of the arrays of Batch.
 """
 
 # The step record.

@@ -1,6 +1,6 @@
 """Kernel calls before addresses are known: what each reads, writes and is called with.
 
-Knows nothing of ops; lower.py makes a Plan from a Program and table.py turns it into memory.
+Knows nothing of ops; the lowerings make a Plan from a Program and table.py turns it into memory.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from edgellm.errors import BackendError
 from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.objects import KernelKey
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.ops import OpCall, Program, Rows, Value, Weight
+from edgellm.kernels.program import OpCall, Program, Rows, Value, Weight
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,8 @@ from edgellm.kernels.cpu.plan import Buffer
 from edgellm.kernels.cpu.table import build_table, place
 from edgellm.kernels.formats import Format, by_id, by_name, dequantize_rows
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.ops import Builder, Rows, Weight
+from edgellm.kernels.ops import Builder
+from edgellm.kernels.program import Rows, Weight
 
 Array = npt.NDArray[np.float32]
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.objects import KernelKey
 from edgellm.kernels.cpu.plan import Buffer, BufferAddress, KernelCall, Partition, buffer_bytes
-from edgellm.kernels.ops import Rows
+from edgellm.kernels.program import Rows
 
 
 def place(

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from edgellm.gguf_loader import open_gguf
 from edgellm.kernels import reference
 from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kernels.ops import Program
+from edgellm.kernels.program import Program
 from edgellm.kv_cache import KVTypes, allocate
 from edgellm.model_runner import ModelRunner
 from edgellm.models import read_config, record

@@ -47,7 +47,7 @@ from edgellm.kernels.cpu.simd import (
     splat_f32,
     store_f32_head,
 )
-from edgellm.kernels.ops import ATTENTION_TILE
+from edgellm.kernels.program import ATTENTION_TILE
 
 MAX_TOKENS = 32  # of one item
 ZERO = np.float32(0.0)

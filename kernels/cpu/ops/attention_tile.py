@@ -24,7 +24,7 @@ from edgellm.kernels.cpu.simd import (
     sum_lanes,
 )
 from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kernels.ops import ATTENTION_TILE
+from edgellm.kernels.program import ATTENTION_TILE
 
 MAX_ROWS = 64
 DIRECT_ROWS = 4  # up to here blocks are read as they are, above they are widened once

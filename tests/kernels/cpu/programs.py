@@ -10,7 +10,8 @@ from edgellm.kernels.batch import Batch
 from edgellm.kernels.cpu.self_check import random_rows
 from edgellm.kernels.formats import FORMATS, by_name, quantize_rows
 from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage
-from edgellm.kernels.ops import Builder, Program, Value, Weight
+from edgellm.kernels.ops import Builder
+from edgellm.kernels.program import Program, Value, Weight
 
 Array = npt.NDArray[np.float32]
 Rng = np.random.Generator

@@ -13,7 +13,8 @@ import pytest
 from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.formats import Format, dequantize_rows
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
-from edgellm.kernels.ops import ATTENTION_TILE, Builder, Program
+from edgellm.kernels.ops import Builder
+from edgellm.kernels.program import ATTENTION_TILE, Program
 from tests.kernels.cpu.programs import (
     COMPUTED,
     VOCABULARY,

@@ -11,7 +11,8 @@ from edgellm.errors import BackendError
 from edgellm.kernels.cpu.lower import lower
 from edgellm.kernels.cpu.plan import Buffer, KernelCall
 from edgellm.kernels.cpu.table import place, waits
-from edgellm.kernels.ops import Builder, OpCall, Rows
+from edgellm.kernels.ops import Builder
+from edgellm.kernels.program import OpCall, Rows
 from tests.kernels.cpu.programs import decoder, rows_of, storage
 
 ROWS: Mapping[Rows, int] = {"tokens": 5, "outputs": 2}

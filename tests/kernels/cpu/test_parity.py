@@ -11,7 +11,9 @@ from hypothesis import Phase, given, settings, strategies as st
 from edgellm.kernels import reference
 from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.cpu.lower import LOWERINGS
-from edgellm.kernels.ops import Builder, Program, Value, Weight
+from edgellm.kernels.ops import Builder
+from edgellm.kernels.program import Program, Value, Weight
+from edgellm.kernels.reference import elementwise
 from tests.kernels.cpu.programs import (
     COMPUTED,
     VOCABULARY,
@@ -181,7 +183,7 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
 def full_precision_gelu() -> Iterator[None]:
     """The reference rounds GELU to halves as ggml does, which other backends need not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reference, "_half", lambda x: x)
+        patch.setattr(elementwise, "_half", lambda x: x)
         yield
 
 

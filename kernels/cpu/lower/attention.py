@@ -1,0 +1,81 @@
+"""Lowerings of rotary embedding, the key-value cache and attention."""
+
+from collections.abc import Mapping
+
+from edgellm.errors import BackendError
+from edgellm.kernels.cpu import layout
+from edgellm.kernels.cpu.lower.common import (
+    Lowering,
+    by_rows,
+    float_word,
+    integer,
+    number,
+    output,
+    stride,
+)
+from edgellm.kernels.cpu.plan import Plan
+from edgellm.kernels.kv import KVArray
+from edgellm.kernels.program import OpCall
+
+
+def _rope_table(plan: Plan, call: OpCall) -> None:
+    frequencies, out = call.weights[0], output(call)
+    words = plan.new(out), stride(out), plan.vector(frequencies), frequencies.columns
+    plan.emit(("rope_table",), *words, float_word(number(call, "magnitude")))
+
+
+def _rope(plan: Plan, call: OpCall) -> None:
+    (x, table), out, heads = call.inputs, output(call), integer(call, "heads")
+    plan.emit(
+        ("rope", str(call.attributes["layout"])),
+        plan.of(x), plan.new(out), stride(x), plan.of(table), stride(table),
+        table.width // 2, heads, x.width // heads, partition=by_rows(x, heads),
+    )  # fmt: skip
+
+
+def _cache_type(array: KVArray) -> str:
+    return {"float32": "f32", "float16": "f16"}[array.dtype.name]
+
+
+def _cache(plan: Plan, call: OpCall) -> tuple[KVArray, KVArray]:
+    layer = integer(call, "layer")
+    return plan.kv.keys[layer], plan.kv.values[layer]
+
+
+def _store_kv(plan: Plan, call: OpCall) -> None:
+    (k, v), (keys, values) = call.inputs, _cache(plan, call)
+    plan.emit(
+        ("store_kv", _cache_type(keys), _cache_type(values)),
+        plan.of(k), stride(k), plan.of(v), stride(v), keys.ctypes.data, values.ctypes.data,
+        integer(call, "group"), keys.shape[1], keys.shape[3],
+        partition=by_rows(k, keys.shape[1]), stores=(plan.caches[integer(call, "layer")],),
+    )  # fmt: skip
+
+
+def _attention(plan: Plan, call: OpCall) -> None:
+    """Also makes the int8 form of its result where heads are whole blocks of it."""
+    q, out = call.inputs[0], output(call)
+    keys, values = _cache(plan, call)
+    heads, kv_heads = integer(call, "num_heads"), integer(call, "num_kv_heads")
+    if keys.shape[3] > layout.MAX_HEAD_DIM:
+        most = layout.MAX_HEAD_DIM
+        raise BackendError(f"heads of {keys.shape[3]} numbers: the cpu backend has at most {most}")
+    sinks = plan.vector(call.weights[0]) if call.weights else 0
+    is_int8 = plan.wants_int8(out) and keys.shape[3] % layout.ACTIVATION_BLOCK == 0
+    plan.emit(
+        ("attention", _cache_type(keys), _cache_type(values)),
+        plan.of(q), stride(q), plan.new(out), stride(out), keys.ctypes.data, values.ctypes.data,
+        integer(call, "group"), heads, kv_heads, keys.shape[3],
+        float_word(number(call, "scale")), int(call.attributes.get("window", 0)),
+        float_word(float(call.attributes.get("softcap", 0.0))), sinks,
+        plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
+        loads=(plan.caches[integer(call, "layer")],),
+    )  # fmt: skip
+
+
+LOWERINGS: Mapping[str, Lowering] = {
+    "rope_table": _rope_table,
+    "rope": _rope,
+    "store_kv": _store_kv,
+    "attention": _attention,
+}

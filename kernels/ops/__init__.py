@@ -1,0 +1,26 @@
+"""The op vocabulary. A model definition calls a Builder's methods as if they computed at once.
+
+Each call appends an `OpCall`; a backend later runs the recorded `Program` on any number of batches.
+A family of ops is a file here, and one of the same name in every backend.
+"""
+
+from edgellm.kernels.ops.attention import AttentionOps, RopeLayout
+from edgellm.kernels.ops.elementwise import Activation, RowOps
+from edgellm.kernels.ops.moe import ExpertOps, Gating
+from edgellm.kernels.program import KVGroup, Program, Value
+
+__all__ = ["Activation", "Builder", "Gating", "RopeLayout"]
+
+
+class Builder(RowOps, AttentionOps, ExpertOps):
+    """Records ops of all families."""
+
+    def finish(self, **outputs: Value) -> Program:
+        """The program; one of the outputs must be called logits."""
+        groups = tuple(
+            KVGroup(window, tuple(i for i, kv in enumerate(self.kv_layers) if kv.group == g))
+            for g, window in enumerate(self.windows)
+        )
+        return Program(
+            tuple(self.calls), outputs, groups, tuple(self.kv_layers), outputs["logits"].width
+        )

@@ -1,0 +1,83 @@
+"""Ops on each row alone: lookups, norms, products, activations, choice of rows."""
+
+import math
+from typing import Literal
+
+from edgellm.kernels.ops.base import Recording
+from edgellm.kernels.program import Value, Weight
+
+Activation = Literal["silu", "gelu_tanh", "swiglu_clamped"]
+
+
+class RowOps(Recording):
+    """Each method returns the Value that its op writes."""
+
+    def embed(self, table: Weight, scale: float = 1.0) -> Value:
+        """Row input_ids[t] of `table`, dequantised, times `scale`."""
+        return self.value("embed", weights=(table,), width=table.columns, scale=scale)
+
+    def rms_norm(self, x: Value, weight: Weight | None, eps: float, heads: int = 1) -> Value:
+        """x / sqrt(mean(x^2) + eps) * weight over each of `heads` equal parts of a row.
+
+        weight: float vector of width / heads, the same for each part; None is all ones.
+        Source: Zhang and Sennrich 2019.
+        """
+        return self.value(
+            "rms_norm", (x,), (weight,), width=x.width, rows=x.rows, eps=eps, heads=heads
+        )
+
+    def matmul(
+        self, x: Value, weight: Weight, bias: Weight | None = None, scale: Weight | None = None
+    ) -> Value:
+        """y[t, n] = scale * sum_k x[t, k] * weight[n, k] + bias[n]; scale has one element."""
+        if x.width != weight.columns:
+            raise ValueError(f"{weight.name}: {weight.columns} columns for rows of {x.width}")
+        return self.value(
+            "matmul",
+            (x,),
+            (weight, bias, scale),
+            width=weight.rows,
+            rows=x.rows,
+            bias=int(bias is not None),
+            scale=int(scale is not None),
+        )
+
+    def add(self, a: Value, b: Value) -> Value:
+        """a + b."""
+        return self.value("add", (a, b), width=a.width, rows=a.rows)
+
+    def multiply(self, a: Value, factor: float) -> Value:
+        """a * factor."""
+        return self.value("multiply", (a,), width=a.width, rows=a.rows, factor=factor)
+
+    def gated(
+        self,
+        gate: Value,
+        up: Value,
+        activation: Activation,
+        *,
+        alpha: float = 1.0,
+        limit: float = math.inf,
+    ) -> Value:
+        """activation(gate) * up. Source: Shazeer 2020, GLU variants.
+
+        "swiglu_clamped" is g * sigmoid(alpha * g) * (u + 1) with g = min(gate, limit) and
+        u = up clamped to -limit..limit (gpt-oss); the others leave alpha and limit alone.
+        """
+        return self.value(
+            "gated",
+            (gate, up),
+            width=gate.width,
+            rows=gate.rows,
+            activation=activation,
+            alpha=alpha,
+            limit=limit,
+        )
+
+    def softcap(self, x: Value, cap: float) -> Value:
+        """cap * tanh(x / cap)."""
+        return self.value("softcap", (x,), width=x.width, rows=x.rows, cap=cap)
+
+    def select_outputs(self, x: Value) -> Value:
+        """The rows named by the batch's logits_rows."""
+        return self.value("select_outputs", (x,), width=x.width, rows="outputs")

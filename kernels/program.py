@@ -1,0 +1,90 @@
+"""A recorded forward pass as data: values, weights, op calls, the shapes of caches.
+
+`kernels.ops` records it, backends run it. Nothing here knows of models, files or machines; weights
+arrive as byte arrays with a format.
+
+Values are float32 matrices with one row per token of the batch ("tokens"), or one per wanted
+logits row ("outputs"). A Value has one writer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.kernels.formats import Format, by_id
+
+Rows = Literal["tokens", "outputs"]
+
+ATTENTION_TILE = 256  # keys per partial softmax, counted from position 0; part of the numerics
+
+
+@dataclass(frozen=True)
+class Value:
+    """A float32 matrix (rows, width) that exists while a program runs."""
+
+    index: int
+    width: int
+    rows: Rows = "tokens"
+
+
+@dataclass(frozen=True, eq=False)
+class Weight:
+    """A matrix as stored: `rows` output features of `columns` weights in a block format.
+
+    data: uint8 (rows, row_bytes), usually a view of a memory map. Vectors have one row.
+    """
+
+    name: str
+    type_id: int
+    rows: int
+    columns: int
+    data: npt.NDArray[np.uint8]
+
+    @property
+    def format(self) -> Format:
+        return by_id(self.type_id)
+
+
+@dataclass(frozen=True, eq=False)
+class OpCall:
+    """One op with its operands. `attributes` are numbers and names fixed at record time."""
+
+    op: str
+    inputs: tuple[Value, ...]
+    weights: tuple[Weight, ...]
+    output: Value | None
+    attributes: Mapping[str, int | float | str]
+
+
+@dataclass(frozen=True)
+class KVGroup:
+    """Layers that see the same part of the past and so share block tables.
+
+    window: keys a query sees, itself included; None is all of them.
+    """
+
+    window: int | None
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KVLayer:
+    """Shape of one layer's cache. `group` indexes Program.kv_groups."""
+
+    group: int
+    num_kv_heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A recorded forward pass. `outputs` names values: logits (rows "outputs") is always there."""
+
+    calls: tuple[OpCall, ...]
+    outputs: Mapping[str, Value]
+    kv_groups: tuple[KVGroup, ...]
+    kv_layers: tuple[KVLayer, ...]
+    vocab_size: int

@@ -1,0 +1,94 @@
+"""Rotary embedding, the key-value cache and attention, in numpy."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.kernels.batch import Batch
+from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage
+from edgellm.kernels.program import OpCall
+from edgellm.kernels.reference.common import Array, Inputs, Op, vector
+
+
+def _rope_table(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    frequencies = vector(call.weights[0]).astype(np.float64)
+    angles = batch.positions[:, None] * frequencies
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    return (table * float(call.attributes["magnitude"])).astype(np.float32)
+
+
+def _rope(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    x, table = inputs
+    pairs = table.shape[1] // 2
+    cos, sin = table[:, None, :pairs], table[:, None, pairs:]
+    rotated = x.reshape(len(x), int(call.attributes["heads"]), -1).copy()
+    if call.attributes["layout"] == "interleaved":
+        first, second = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    else:
+        first, second = slice(0, pairs), slice(pairs, 2 * pairs)
+    a, b = rotated[..., first].copy(), rotated[..., second].copy()
+    rotated[..., first] = a * cos - b * sin
+    rotated[..., second] = a * sin + b * cos
+    return rotated.reshape(x.shape)
+
+
+def _store_kv(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> None:
+    layer = int(call.attributes["layer"])
+    block, offset = np.divmod(batch.slot_mapping[int(call.attributes["group"])], BLOCK_SIZE)
+    for rows, storage in zip(inputs, (kv.keys[layer], kv.values[layer]), strict=True):
+        heads = storage.shape[1]
+        storage[block, :, offset] = rows.reshape(len(rows), heads, -1)
+
+
+def _gather(storage: KVArray, blocks: npt.NDArray[np.int32], first: int, last: int) -> Array:
+    """Cached rows at positions first to last: (num_kv_heads, last - first, head_dim)."""
+    start = first // BLOCK_SIZE
+    used = storage[blocks[start : -(-last // BLOCK_SIZE)]]  # (blocks, heads, BLOCK_SIZE, head_dim)
+    rows = used.swapaxes(0, 1).reshape(storage.shape[1], -1, storage.shape[3])
+    return rows[:, first - start * BLOCK_SIZE : last - start * BLOCK_SIZE].astype(np.float32)
+
+
+def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    (q,) = inputs
+    layer, group = int(call.attributes["layer"]), int(call.attributes["group"])
+    num_heads, num_kv_heads = (int(call.attributes[n]) for n in ("num_heads", "num_kv_heads"))
+    per_kv_head = num_heads // num_kv_heads
+    sinks = vector(call.weights[0]) if call.weights else np.full(num_heads, -np.inf, np.float32)
+    window = call.attributes.get("window")
+    out = np.empty((len(q), num_heads, q.shape[1] // num_heads), np.float32)
+    queries = q.reshape(out.shape)
+    for s in range(batch.num_seqs):
+        rows = slice(int(batch.query_start[s]), int(batch.query_start[s + 1]))
+        position = batch.positions[rows, None]
+        # Blocks wholly before the first query's window may be someone else's by now.
+        first = 0 if window is None else max(0, int(position[0, 0]) - int(window) + 1)
+        last = int(batch.seq_lens[s])
+        keys, values = (
+            _gather(storage[layer], batch.block_tables[group, s], first, last)
+            for storage in (kv.keys, kv.values)
+        )
+        key_position = np.arange(first, last)
+        hidden = key_position > position  # (queries, keys)
+        if window is not None:
+            hidden |= key_position <= position - int(window)
+        for head in range(num_heads):
+            k, v = keys[head // per_kv_head], values[head // per_kv_head]
+            scores = queries[rows, head] @ k.T * np.float32(call.attributes["scale"])
+            if "softcap" in call.attributes:
+                cap = np.float32(call.attributes["softcap"])
+                scores = cap * np.tanh(scores / cap)
+            scores[hidden] = -np.inf
+            highest = np.maximum(scores.max(axis=1, keepdims=True), sinks[head])
+            weights = np.exp(scores - highest)
+            total = weights.sum(axis=1, keepdims=True) + np.exp(sinks[head] - highest)
+            out[rows, head] = weights @ v / total
+    return out.reshape(q.shape)
+
+
+OPS: Mapping[str, Op] = {
+    "rope_table": _rope_table,
+    "rope": _rope,
+    "store_kv": _store_kv,
+    "attention": _attention,
+}
