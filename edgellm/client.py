@@ -5,11 +5,12 @@ A Client behaves the same whether the engine runs in this process (LocalClient) 
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
+from edgellm.detokenize import Detokenizer
 from edgellm.manager import Manager, find_model
 from edgellm.types import (
     LoadOptions,
@@ -63,6 +64,9 @@ class Client(Protocol):
         self, messages: Messages, tools: list[Message] | None = None, model: str | None = None
     ) -> tuple[int, ...]:
         """Messages under the model's template, as a Request's prompt."""
+
+    async def pieces(self, ids: Sequence[int], model: str | None = None) -> tuple[str, ...]:
+        """The text that each id makes certain, control tokens written out; joined, all of it."""
 
     async def stats(self) -> Mapping[str, Stats]:
         """What each model's engine has done and is doing."""
@@ -139,6 +143,12 @@ class LocalClient:
     ) -> tuple[int, ...]:
         loaded = self._manager.model(model)
         return tuple(await _in_thread(partial(loaded.chat_ids, messages, tools)))
+
+    async def pieces(self, ids: Sequence[int], model: str | None = None) -> tuple[str, ...]:
+        tokenizer = self._manager.model(model).tokenizer
+        detokenizer = Detokenizer(tokenizer, skip_special=False, continues=True)
+        pieces = [detokenizer.push(token) for token in ids]
+        return (*pieces[:-1], pieces[-1] + detokenizer.flush()) if pieces else ()
 
     async def stats(self) -> Mapping[str, Stats]:
         return self._manager.stats()

@@ -14,7 +14,7 @@ from edgellm.client import Client, LocalClient
 from edgellm.completion import collect
 from edgellm.errors import ContextOverflow, EdgeLLMError, RequestError
 from edgellm.types import Request, SamplingParams, TokenEvent
-from tests.mock_model import BOS, MockModel, make_manager, noise, says
+from tests.mock_model import BOS, EOG, MockModel, make_manager, noise, says
 
 GREEDY = SamplingParams(temperature=0)
 Body = Callable[[LocalClient], Coroutine[Any, Any, None]]
@@ -138,6 +138,9 @@ def test_special_tokens_of_a_text_and_of_a_chat() -> None:
     async def body(client: LocalClient) -> None:
         assert await client.tokenize("ab") == [BOS, 97, 98]
         assert await client.tokenize("ab", add_special=False) == [97, 98]
+        assert await client.pieces([97, *"é".encode(), EOG]) == ("a", "", "é", "<special>")
+        assert await client.pieces([97, 0xC3]) == ("a", "\ufffd")
+        assert await client.pieces([]) == ()
         ids = await client.chat_ids([{"role": "user", "content": "hi"}])
         assert ids == (BOS, *b"user:hi\nassistant:")
         assert collect(await events_of(client.submit(Request(ids, GREEDY)))).text == "ok"
