@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from edgellm.config import config_dir
-from edgellm.errors import CatalogError
+from edgellm.errors import CatalogError, RequestError
+from edgellm.options import NUMBER, WHOLE, check
+from edgellm.sampling_params import OPTIONS
 from edgellm.sources import Source, file_name, is_source, parse_source
-from edgellm.types import SamplingParams
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SAMPLING = {
-    f.name: (int,) if f.type is int else (int, float)
-    for f in fields(SamplingParams)
-    if f.type in (int, float) and f.name != "n"
+_SAMPLING = {name for name, option in OPTIONS.items() if option.kind in (WHOLE, NUMBER)} - {
+    "n",
+    "beam_width",
 }
 _OF_THE_FILE = ("size", "sha256", "architecture")
 _MAX_FILE = 4 << 20  # bytes of a models.toml
@@ -152,10 +152,14 @@ def _sampling(value: Any, where: str) -> Mapping[str, float]:
     if not isinstance(value, dict):
         raise CatalogError(f"{where}: sampling: expected a table such as {{ temperature = 0.7 }}")
     for key, number in value.items():
-        if type(number) not in _SAMPLING.get(key, ()):
+        if key not in _SAMPLING:
             raise CatalogError(
                 f"{where}: sampling.{key}: expected a number for one of {sorted(_SAMPLING)}"
             )
+        try:
+            check(OPTIONS[key], number)
+        except RequestError as error:
+            raise CatalogError(f"{where}: sampling.{error}") from None
     return dict(value)
 
 

@@ -132,8 +132,9 @@ class Generation:
         if count is None:
             return None
         logprob, top = logprobs(row, token, count)
-        text = self.tokenizer.token_bytes(token).decode("utf-8", "replace")
-        return (TokenLogprob(token, text, logprob, tuple(top)),)
+        piece = self.tokenizer.token_bytes(token)
+        text = piece.decode("utf-8", "replace")
+        return (TokenLogprob(token, text, logprob, tuple(top), piece),)
 
 
 @dataclass(eq=False)

@@ -149,7 +149,8 @@ class Model:
     def complete(self, prompt: str | Ids, params: SamplingParams | None = None) -> Completion:
         """The continuation of a text, or of token ids taken as they are.
 
-        params: None is what the catalogue advises for this model, else the defaults.
+        params: fields that are not given are what the file or the catalogue advises, else the
+        defaults.
         """
         return collect(self.stream(prompt, params))
 
@@ -166,7 +167,7 @@ class Model:
         self, prompt: str | Ids, params: SamplingParams | None = None
     ) -> Iterator[TokenEvent]:
         """The events of all params.n answers as they come; leaving the loop aborts the rest."""
-        params = params or SamplingParams(**self.info.sampling)
+        params = params or SamplingParams()
         given = prompt if isinstance(prompt, str) else tuple(prompt)
         request = Request(given, params, model=self.info.name)
         outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()

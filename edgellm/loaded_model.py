@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgellm.advice import advised_by
 from edgellm.backends import ROWS, Backends, Note, backend_name
 from edgellm.block_pool import BlockPool
 from edgellm.chat_template import ChatTemplate, load_chat_template
@@ -89,6 +90,7 @@ def load_model(
     except BaseException:
         file.close()
         raise
+    advice = advised_by(file, lambda text: note(f"{name}: {text}"))
     info = ModelInfo(
         name=name,
         path=str(path),
@@ -97,7 +99,7 @@ def load_model(
         context_length=ready.limits.context_length,
         vocab_size=ready.program.vocab_size,
         kv_cache_bytes=sum(array.nbytes for array in (*ready.kv.keys, *ready.kv.values)),
-        sampling=sampling,
+        sampling={**advice, **sampling},
     )
     for text in tokenizer.notes:
         note(f"{name}: {text}")

@@ -19,7 +19,7 @@ from edgellm.engine import EngineThread
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.generation import Emit, Generation, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel, load_model
-from edgellm.sampling import check_params
+from edgellm.sampling_params import check_params, resolve
 from edgellm.sequence import Sequence
 from edgellm.types import LoadOptions, ModelInfo, Request, SamplingParams, Stats
 
@@ -109,7 +109,7 @@ class Manager:
         check_params(request.params)
         model = self.model(request.model)
         prompt = _prompt_ids(model, request)
-        params, context = request.params, model.info.context_length
+        params, context = resolve(request.params, model.info.sampling), model.info.context_length
         if len(prompt) >= context:  # also said by the scheduler, but here before any thread
             raise ContextOverflow(len(prompt), context)
         room = context - len(prompt)

@@ -1,40 +1,15 @@
 """The data that crosses layers: what is asked, what comes back. Data only."""
 
+import builtins
 from collections.abc import Mapping, Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from edgellm.sampling_params import SamplingParams as SamplingParams
+
 FinishReason = Literal["stop", "length", "abort"]
 
 DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for more
-
-
-@dataclass(frozen=True)
-class SamplingParams:
-    """How tokens are chosen and when to stop; names and defaults are llama.cpp's.
-
-    temperature: 0 or below is greedy. top_k: 0 is off. top_p, min_p: 1.0 and 0.0 are off.
-    repeat_penalty (1.0 is off), presence_penalty, frequency_penalty look at the last
-    `repeat_last_n` tokens (0 is off, prompt included).
-    max_tokens: None runs to the end of the context. stop: strings that end the text, left out.
-    n: answers to one prompt. seed: None draws one. logprobs: alternatives reported per token;
-    None reports nothing. ignore_eos: end-of-generation tokens do not end the answer.
-    """
-
-    temperature: float = 0.8
-    top_k: int = 40
-    top_p: float = 0.95
-    min_p: float = 0.05
-    repeat_penalty: float = 1.0
-    repeat_last_n: int = 64
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    n: int = 1
-    seed: int | None = None
-    logprobs: int | None = None
-    ignore_eos: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +20,7 @@ class TokenLogprob:
     text: str
     logprob: float
     top: tuple[tuple[int, float], ...] = ()  # (token id, logprob), best first
+    bytes: builtins.bytes = b""  # what the token adds to the text, perhaps part of a character
 
 
 @dataclass(frozen=True)
@@ -136,7 +112,7 @@ class LoadOptions:
 class ModelInfo:
     """One loaded model. kv_cache_bytes: what its keys and values may grow to.
 
-    sampling: fields of SamplingParams that the catalogue advises.
+    sampling: fields of SamplingParams that the file or the catalogue advises.
     """
 
     name: str

@@ -26,20 +26,25 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("loaded_model",),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull", "sessions"),
     ("model_runner", "generation", "scheduler", "catalog", "machine"),
-    ("models", "kv_cache", "block_pool", "sampling", "detokenize", "sources", "completion"),
+    (
+        *("models", "kv_cache", "block_pool", "sampling", "detokenize", "sources", "completion"),
+        "advice",
+    ),
     ("tokenizer", "sequence", "memory"),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),
     ("kernels.ops",),
     ("kernels.program", "kernels.batch", "kernels.kv"),
     ("kernels.formats",),
     ("kernels", "gguf_loader", "types", "config"),
+    ("sampling_params",),
+    ("options",),
     ("errors", "version", "linux"),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
 
 # Rooms that see less than their layer would let them.
 ONLY = {
-    "tui": {"client", "types"},
+    "tui": {"client", "types", "sampling_params", "options"},
     "gguf_loader": {"errors"},
     "kernels.formats": {"errors"},
     "kernels.program": {"kernels.formats", "errors"},
@@ -84,7 +89,16 @@ OWNERS = {
     "regex": {"tokenizer"},
     "huggingface_hub": {"pull"},
 }
-WITHOUT_NUMPY = {"scheduler", "block_pool", "sequence", "types", "errors", "config"}
+WITHOUT_NUMPY = {
+    "scheduler",
+    "block_pool",
+    "sequence",
+    "types",
+    "sampling_params",
+    "options",
+    "errors",
+    "config",
+}
 
 
 def modules() -> dict[str, Path]:

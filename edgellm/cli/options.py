@@ -3,29 +3,20 @@
 import argparse
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from edgellm.cli.progress import DownloadProgress
 from edgellm.client import find_model
 from edgellm.errors import RequestError
-from edgellm.types import DEFAULT_CONTEXT, LoadOptions, SamplingParams
+from edgellm.options import FLAG, Option, from_text
+from edgellm.sampling_params import OPTIONS, SamplingParams, check_params
+from edgellm.types import DEFAULT_CONTEXT, LoadOptions
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
-# option: (field of SamplingParams, type, what it does)
-_SAMPLING: Mapping[str, tuple[str, type, str]] = {
-    "--temperature": ("temperature", float, "0 always takes the most likely token"),
-    "--top-k": ("top_k", int, "draw from the k most likely; 0 is off"),
-    "--top-p": ("top_p", float, "draw from the most likely that hold this probability; 1 is off"),
-    "--min-p": ("min_p", float, "drop what is this much less likely than the best; 0 is off"),
-    "--repeat-penalty": ("repeat_penalty", float, "make recent tokens less likely; 1 is off"),
-    "--repeat-last-n": ("repeat_last_n", int, "tokens that the penalties look back on"),
-    "--presence-penalty": ("presence_penalty", float, "taken once off what the text has; 0 is off"),
-    "--frequency-penalty": ("frequency_penalty", float, "taken off per occurrence; 0 is off"),
-    "--logprobs": ("logprobs", int, "with --json: log-probabilities, and so many alternatives"),
-}
+# Settings that one answer on standard output has no use for, or that are given their own option.
+_NOT_OFFERED = {"n", "max_tokens", "seed"}
 _SEED = 0  # so that the same command gives the same text
 
 
@@ -94,11 +85,10 @@ def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
-    """How tokens are chosen and when the answer ends."""
+    """How tokens are chosen and when the answer ends: an option for each of OPTIONS."""
     group = parser.add_argument_group(
-        "sampling", "models of the catalogue may come with other defaults"
+        "sampling", "a model may come with other defaults, in its file or in the catalogue"
     )
-    default = SamplingParams()
     group.add_argument(
         "-n",
         "--max-tokens",
@@ -107,35 +97,62 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
         help="the most tokens of the answer (default: no limit)",
     )
     group.add_argument(
-        "--stop", action="append", metavar="TEXT", help="ends the answer; may be given again"
-    )
-    for option, (field, kind, text) in _SAMPLING.items():
-        value = getattr(default, field)
-        shown = text if value is None else f"{text} (default {value})"
-        group.add_argument(option, dest=field, type=kind, metavar="N", help=shown)
-    group.add_argument(
         "--seed",
         type=_seed,
         default=_SEED,
         metavar="N",
         help=f"the same seed gives the same text (default {_SEED}); random: another each time",
     )
+    for option in OPTIONS.values():
+        if option.name not in _NOT_OFFERED:
+            _add(group, option)
+
+
+def sampling_params(args: argparse.Namespace) -> SamplingParams:
+    """What `add_sampling_options` read; RequestError for what cannot be used."""
+    given: dict[str, Any] = {"max_tokens": args.max_tokens, "seed": args.seed}
+    for option in OPTIONS.values():
+        value = getattr(args, option.name, None)
+        if isinstance(value, list):
+            value = _merged([from_text(option, text) for text in value])
+        if value is not None:
+            given[option.name] = value
+    params = SamplingParams(**given)
+    check_params(params)
+    return params
+
+
+def _add(group: "argparse._ArgumentGroup", option: Option) -> None:
+    """An option of the command line. What may be given again is collected in a list."""
+    name = f"--{option.name.replace('_', '-')}"
+    if option.kind is FLAG:
+        group.add_argument(name, action="store_true", default=None, help=option.help)
+        return
+    shown = _shown_default(option)
+    text = f"{option.help} (default {shown})" if shown else option.help
     group.add_argument(
-        "--ignore-eos", action="store_true", help="go on after the model's end of generation"
+        name,
+        action="append",
+        metavar=option.kind.metavar,
+        help=text.replace("%", "%%"),
     )
 
 
-def sampling_params(args: argparse.Namespace, advised: Mapping[str, Any]) -> SamplingParams:
-    """What `add_sampling_options` read, over what the model's makers advise."""
-    given = {field: getattr(args, field) for field, _, _ in _SAMPLING.values()}
-    given = {field: value for field, value in given.items() if value is not None}
-    return SamplingParams(
-        **{**advised, **given},
-        max_tokens=args.max_tokens,
-        seed=args.seed,
-        stop=tuple(args.stop or ()),
-        ignore_eos=args.ignore_eos,
-    )
+def _shown_default(option: Option) -> str:
+    if option.default in (None, ()):
+        return ""
+    if isinstance(option.default, tuple):
+        return ";".join(option.default) if option.choices else " ".join(map(repr, option.default))
+    return str(option.default)
+
+
+def _merged(values: list[Any]) -> Any:
+    """The last of several values; those that are many themselves are put together."""
+    if all(isinstance(value, tuple) for value in values):
+        return tuple(item for value in values for item in value)
+    if all(isinstance(value, dict) for value in values):
+        return {key: item for value in values for key, item in value.items()}
+    return values[-1]
 
 
 def fetch(model: str) -> None:

@@ -9,8 +9,8 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def print_json(value: Any) -> None:
-    """One JSON value, indented, to standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """One JSON value, indented, to standard output; bytes are lists of numbers."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=list))
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -14,7 +14,7 @@ from edgellm.cli.progress import DownloadProgress
 from edgellm.client import Client, LocalClient
 from edgellm.completion import collect
 from edgellm.errors import RequestError
-from edgellm.types import Completion, LoadOptions, Request, TokenEvent
+from edgellm.types import Completion, LoadOptions, Request, SamplingParams, TokenEvent
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
 
@@ -34,10 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     prompt = _prompt(args)
+    params = options.sampling_params(args)
     options.fetch(args.model)
     load = options.load_options(args, max_num_seqs=1)
     with DownloadProgress() as report:
-        asyncio.run(_answer(args, prompt, load, report))
+        asyncio.run(_answer(args, prompt, params, load, report))
     return 0
 
 
@@ -52,14 +53,16 @@ def _prompt(args: argparse.Namespace) -> str:
 
 
 async def _answer(
-    args: argparse.Namespace, prompt: str, load: LoadOptions, report: DownloadProgress
+    args: argparse.Namespace,
+    prompt: str,
+    params: SamplingParams,
+    load: LoadOptions,
+    report: DownloadProgress,
 ) -> None:
     async with LocalClient(report=report) as client:
-        info = await client.load(args.model, load)
-        request = Request(
-            prompt=prompt if args.raw else await _chat(client, prompt, args.system),
-            params=options.sampling_params(args, info.sampling),
-        )
+        await client.load(args.model, load)
+        ids = prompt if args.raw else await _chat(client, prompt, args.system)
+        request = Request(ids, params)
         events = []
         async with aclosing(client.submit(request)) as stream:
             async for event in stream:

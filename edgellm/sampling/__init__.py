@@ -12,15 +12,11 @@ from edgellm.sampling.candidates import Candidates, Float32
 from edgellm.sampling.draws import uniform
 from edgellm.sampling.filters import min_p, temperature, top_k, top_p
 from edgellm.sampling.logprobs import logprobs
-from edgellm.sampling.params import MAX_SEED, RANGES, check_params
 from edgellm.sampling.penalties import penalties
 from edgellm.types import SamplingParams
 
 __all__ = [
-    "MAX_SEED",
     "PIPELINE",
-    "RANGES",
-    "check_params",
     "greedy",
     "logprobs",
     "sample",
