@@ -1,4 +1,4 @@
-"""Allocates the storage of keys and values. Knows nothing of who owns a block.
+"""Allocates the storage of keys, values and states. Knows nothing of who owns a block or slot.
 
 Memory comes zeroed from the system, so a page costs nothing until a token is written to it.
 """
@@ -24,8 +24,10 @@ class KVTypes:
     values: KVType
 
 
-def allocate(program: Program, num_blocks: tuple[int, ...], types: KVTypes) -> KVStorage:
-    """Arrays for `num_blocks[g]` blocks in every layer of KV group g.
+def allocate(
+    program: Program, num_blocks: tuple[int, ...], types: KVTypes, num_slots: int = 1
+) -> KVStorage:
+    """Arrays for `num_blocks[g]` blocks in every layer of KV group g, and `num_slots` states.
 
     BackendError when the system does not have the memory.
     """
@@ -39,12 +41,16 @@ def allocate(program: Program, num_blocks: tuple[int, ...], types: KVTypes) -> K
         )
 
     try:
-        return KVStorage(layers(types.keys), layers(types.values))
+        states = tuple(
+            np.zeros((num_slots, *state.stored_shape), np.float32) for state in program.state_layers
+        )
+        return KVStorage(layers(types.keys), layers(types.values), states)
     except MemoryError:
         size = sum(
             bytes_per_token(program, types, group) * blocks * BLOCK_SIZE
             for group, blocks in enumerate(num_blocks)
         )
+        size += num_slots * bytes_per_slot(program)
         raise BackendError(
             f"no memory for {size / 2**20:.0f} MiB of keys and values: "
             "load the model with a smaller context"
@@ -62,3 +68,8 @@ def bytes_per_token(program: Program, types: KVTypes, group: int) -> int:
     return sum(
         both * kv.num_kv_heads * kv.head_dim for kv in program.kv_layers if kv.group == group
     )
+
+
+def bytes_per_slot(program: Program) -> int:
+    """Bytes of all states of one sequence."""
+    return sum(4 * rows * width for rows, width in (s.stored_shape for s in program.state_layers))

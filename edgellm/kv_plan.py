@@ -5,7 +5,7 @@ import numpy as np
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import Program
-from edgellm.kv_cache import KVType, KVTypes, bytes_per_token
+from edgellm.kv_cache import KVType, KVTypes, bytes_per_slot, bytes_per_token
 from edgellm.scheduler import Limits
 
 KV_TYPES: dict[str, KVType] = {"f32": np.float32, "f16": np.float16}
@@ -34,17 +34,19 @@ def parse_kv_types(text: str) -> KVTypes:
 def plan_blocks(program: Program, limits: Limits, types: KVTypes, memory: int) -> tuple[int, ...]:
     """Blocks per KV group within `memory` bytes: as many whole sequences as wanted, at least one.
 
-    BackendError when not even one context fits.
+    The states of max_num_seqs sequences come first. BackendError when not even one context fits.
     """
+    states = limits.max_num_seqs * bytes_per_slot(program)
+    memory -= states
     groups = range(len(program.kv_groups))
     block_bytes = [bytes_per_token(program, types, group) * BLOCK_SIZE for group in groups]
     one = [limits.blocks(group, limits.context_length) for group in groups]
     least = sum(blocks * size for blocks, size in zip(one, block_bytes, strict=True))
     if least > memory:
         raise BackendError(
-            f"a context of {limits.context_length} tokens needs {least / _GIB:.2f} GiB for keys "
-            f"and values and {max(0, memory) / _GIB:.2f} GiB is left: load the model with a "
-            "smaller context"
+            f"a context of {limits.context_length} tokens needs {(least + states) / _GIB:.2f} GiB "
+            f"for keys and values and {max(0, memory + states) / _GIB:.2f} GiB is left: load the "
+            "model with a smaller context"
         )
     wanted = limits.max_num_seqs * least
     part = min(1.0, _SHARE * memory / wanted) if wanted else 1.0

@@ -98,7 +98,9 @@ def load_model(
         backend=ready.backend,
         context_length=ready.limits.context_length,
         vocab_size=ready.program.vocab_size,
-        kv_cache_bytes=sum(array.nbytes for array in (*ready.kv.keys, *ready.kv.values)),
+        kv_cache_bytes=sum(
+            array.nbytes for array in (*ready.kv.keys, *ready.kv.values, *ready.kv.states)
+        ),
         sampling={**advice, **sampling},
     )
     for text in tokenizer.notes:
@@ -137,7 +139,7 @@ def make_ready(
     )
     memory = _memory_for_cache(file, options.memory_limit)
     num_blocks = plan_blocks(program, limits, types, memory)
-    kv = allocate(program, num_blocks, types)
+    kv = allocate(program, num_blocks, types, options.max_num_seqs)
     executable = backends.get(backend, options.threads).load(program, kv)
     pools = tuple(BlockPool(blocks) for blocks in num_blocks)
     engine = Engine(ModelRunner(executable, program), Scheduler(pools, limits))

@@ -78,8 +78,17 @@ class ModelRunner:
             seq_lens=seq_lens,
             slot_mapping=slot_mapping,
             block_tables=block_tables,
+            state_slots=self._state_slots(chunks),
             logits_rows=np.fromiter(_logits_rows(chunks, query_start), np.int32),
         )
+
+    def _state_slots(self, chunks: list[Chunk]) -> npt.NDArray[np.int32]:
+        if not self._program.state_layers:
+            return np.zeros(len(chunks), np.int32)
+        slots = [chunk.sequence.state_slot for chunk in chunks]
+        if None in slots or len(set(slots)) < len(slots):
+            raise ValueError(f"sequences of one step have the state slots {slots}")
+        return np.array(slots, np.int32)
 
     def _checked(self, ids: list[int]) -> npt.NDArray[np.int32]:
         """Kernels index the embedding with these and check nothing."""

@@ -63,6 +63,7 @@ class Scheduler:
         self.limits = limits
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
+        self._free_slots = list(range(limits.max_num_seqs))[::-1]
 
     @property
     def has_work(self) -> bool:
@@ -122,8 +123,12 @@ class Scheduler:
         if len(self.running) > self.limits.max_num_seqs:
             raise RuntimeError(f"{len(self.running)} sequences are running")
         for sequence in self.waiting:
-            if any(sequence.block_tables) or sequence.num_computed_tokens:
+            held = any(sequence.block_tables) or sequence.state_slot is not None
+            if held or sequence.num_computed_tokens:
                 raise RuntimeError(f"sequence {sequence.seq_id} waits and holds blocks")
+        slots = [*self._free_slots, *(s.state_slot for s in self.running)]
+        if set(slots) != set(range(self.limits.max_num_seqs)) or len(slots) != len(set(slots)):
+            raise RuntimeError(f"state slots are lost or shared: {slots}")
         for group, pool in enumerate(self.pools):
             pool.check_integrity(self._held(s, group) for s in self.running)
             for sequence in self.running:
@@ -142,6 +147,7 @@ class Scheduler:
                 if promised + wanted > pool.num_free:
                     return
             candidate.block_tables = [[] for _ in self.pools]
+            candidate.state_slot = self._free_slots.pop()
             self.running.append(self.waiting.popleft())
 
     def _reserve(self, sequence: Sequence, count: int, planned: dict[Sequence, Chunk]) -> bool:
@@ -172,6 +178,9 @@ class Scheduler:
             pool.free(self._held(sequence, group))
         sequence.block_tables = []
         sequence.num_computed_tokens = 0
+        assert sequence.state_slot is not None
+        self._free_slots.append(sequence.state_slot)
+        sequence.state_slot = None
 
     def _held(self, sequence: Sequence, group: int) -> list[int]:
         first = self.limits.left_behind(group, sequence.num_computed_tokens)

@@ -20,6 +20,7 @@ class Batch:
     input_ids (T,), positions (T,), query_start (S + 1,), seq_lens (S,): as in the module docstring.
     slot_mapping (G, T): where each row's key and value go, block * block_size + offset.
     block_tables (G, S, B): the blocks of each sequence in position order; unused entries are 0.
+    state_slots (S,): where each sequence keeps the states of recurrences.
     logits_rows (L,): the rows whose logits are wanted, ascending.
     """
 
@@ -29,6 +30,7 @@ class Batch:
     seq_lens: Int32
     slot_mapping: Int64
     block_tables: Int32
+    state_slots: Int32
     logits_rows: Int32
 
     @property

@@ -18,6 +18,7 @@ from edgellm.kernels.formats import Format, by_id
 
 Rows = Literal["tokens", "outputs"]
 
+STATE_ALIGNMENT = 16  # floats: rows of a state begin and end on a cache line
 ATTENTION_TILE = 256  # keys per partial softmax, counted from position 0; part of the numerics
 
 
@@ -79,6 +80,19 @@ class KVLayer:
     head_dim: int
 
 
+@dataclass(frozen=True)
+class StateLayer:
+    """What one recurrence keeps of a sequence between steps: `rows` vectors of `width` float32."""
+
+    rows: int
+    width: int
+
+    @property
+    def stored_shape(self) -> tuple[int, int]:
+        """(rows, width padded to STATE_ALIGNMENT)."""
+        return self.rows, -(-self.width // STATE_ALIGNMENT) * STATE_ALIGNMENT
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """A recorded forward pass. `outputs` names values: logits (rows "outputs") is always there."""
@@ -88,3 +102,4 @@ class Program:
     kv_groups: tuple[KVGroup, ...]
     kv_layers: tuple[KVLayer, ...]
     vocab_size: int
+    state_layers: tuple[StateLayer, ...] = ()

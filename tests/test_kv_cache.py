@@ -6,8 +6,8 @@ import pytest
 
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kernels.program import KVGroup, KVLayer, Program, Value
-from edgellm.kv_cache import KVTypes, allocate, bytes_per_token
+from edgellm.kernels.program import KVGroup, KVLayer, Program, StateLayer, Value
+from edgellm.kv_cache import KVTypes, allocate, bytes_per_slot, bytes_per_token
 
 
 def program(*layers: KVLayer) -> Program:
@@ -59,3 +59,11 @@ def test_too_much_memory_is_a_clear_error() -> None:
 def test_a_count_for_each_group() -> None:
     with pytest.raises(ValueError, match="1 block counts for 2 groups"):
         allocate(MIXED, (5,), F32)
+
+
+def test_states_have_a_slot_for_each_sequence() -> None:
+    states = (StateLayer(3, 20), StateLayer(64, 16))
+    recurrent = Program((), {"logits": Value(0, 1)}, (), (), 1, states)
+    kv = allocate(recurrent, (), F32, num_slots=4)
+    assert [array.shape for array in kv.states] == [(4, 3, 32), (4, 64, 16)]
+    assert sum(array.nbytes for array in kv.states) == 4 * bytes_per_slot(recurrent)

@@ -1,11 +1,13 @@
 """How many blocks a model gets from the memory there is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from edgellm.errors import BackendError, RequestError
-from edgellm.kernels.program import KVGroup, KVLayer, Program, Value
+from edgellm.kernels.program import KVGroup, KVLayer, Program, StateLayer, Value
 from edgellm.kv_cache import KVTypes, bytes_per_token
 from edgellm.kv_plan import parse_kv_types, plan_blocks
 from edgellm.scheduler import Limits
@@ -63,3 +65,13 @@ def test_types_of_keys_and_values() -> None:
         with pytest.raises(RequestError, match=said) as found:
             parse_kv_types(text)
         assert found.value.field == "kv_cache_type"
+
+
+def test_states_of_all_sequences_are_taken_off_first() -> None:
+    plain = program()
+    recurrent = replace(plain, state_layers=(StateLayer(1024, 256),))  # 1 MiB a sequence
+    for memory in (3 * MIB, 20 * MIB, 1000 * MIB):
+        expected = plan_blocks(plain, limits(), F16, memory)
+        assert plan_blocks(recurrent, limits(), F16, memory + 4 * MIB) == expected
+    with pytest.raises(BackendError, match="GiB for keys and values"):
+        plan_blocks(recurrent, limits(), F16, 4 * MIB)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from edgellm.errors import RequestError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE
-from edgellm.kernels.program import KVGroup, Program, Value
+from edgellm.kernels.program import KVGroup, Program, StateLayer, Value
 from edgellm.model_runner import ModelRunner
 from edgellm.sequence import Chunk, LogitsRows, Sequence
 from edgellm.types import SamplingParams
@@ -138,3 +138,19 @@ def test_run_gives_the_logits_and_close_closes() -> None:
     assert executable.batches == [batch]
     model.close()
     assert executable.closed
+
+
+def test_sequences_of_a_step_must_have_state_slots_of_their_own() -> None:
+    groups = tuple(KVGroup(window, ()) for window in (None, 8))
+    states = (StateLayer(1, 16),)
+    program = Program((), {"logits": Value(0, VOCAB)}, groups, (), VOCAB, states)
+    model = ModelRunner(Recording(), program)
+    work = [Chunk(sequence([1, 2], [block]), 2, "last") for block in (0, 1)]
+    for slots, fine in (((3, 1), True), ((3, 3), False), ((None, 1), False)):
+        for chunk, slot in zip(work, slots, strict=True):
+            chunk.sequence.state_slot = slot
+        if fine:
+            assert model.pack(work).state_slots.tolist() == list(slots)
+        else:
+            with pytest.raises(ValueError, match="state slots"):
+                model.pack(work)

@@ -42,6 +42,7 @@ class Executable:
             layout.SLOT_MAPPING: batch.slot_mapping,
             layout.BLOCK_TABLES: batch.block_tables,
             layout.LOGITS_ROWS: batch.logits_rows,
+            layout.STATE_SLOTS: batch.state_slots,
         }
         held = {word: np.ascontiguousarray(array) for word, array in arrays.items()}
         for word, array in held.items():

@@ -22,5 +22,10 @@ class Builder(RowOps, AttentionOps, ExpertOps):
             for g, window in enumerate(self.windows)
         )
         return Program(
-            tuple(self.calls), outputs, groups, tuple(self.kv_layers), outputs["logits"].width
+            tuple(self.calls),
+            outputs,
+            groups,
+            tuple(self.kv_layers),
+            outputs["logits"].width,
+            tuple(self.state_layers),
         )

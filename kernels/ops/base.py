@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edgellm.kernels.program import KVLayer, OpCall, Rows, Value, Weight
+from edgellm.kernels.program import KVLayer, OpCall, Rows, StateLayer, Value, Weight
 
 
 @dataclass
@@ -13,12 +13,18 @@ class Recording:
     calls: list[OpCall] = field(default_factory=list)
     kv_layers: list[KVLayer] = field(default_factory=list)
     windows: list[int | None] = field(default_factory=list)  # one per KV group
+    state_layers: list[StateLayer] = field(default_factory=list)
     _count: int = 0
 
     def new_value(self, width: int, rows: Rows) -> Value:
         value = Value(self._count, width, rows)
         self._count += 1
         return value
+
+    def new_state(self, rows: int, width: int) -> int:
+        """The number of a new state of `rows` vectors of `width`."""
+        self.state_layers.append(StateLayer(rows, width))
+        return len(self.state_layers) - 1
 
     def record(
         self,

@@ -38,6 +38,7 @@ def rows_batch(count: int, positions: list[int] | None = None) -> Batch:
         seq_lens=where[-1:] + 1,
         slot_mapping=np.zeros((0, count), np.int64),
         block_tables=np.zeros((0, 1, 0), np.int32),
+        state_slots=np.zeros(1, np.int32),
         logits_rows=np.arange(count, dtype=np.int32),
     )
 
@@ -196,6 +197,7 @@ def cached_batch(lengths: list[tuple[int, int]], tables: list[list[int]]) -> Bat
         seq_lens=np.array([a + n for a, n in lengths], np.int32),
         slot_mapping=slots[None].astype(np.int64),
         block_tables=blocks,
+        state_slots=np.arange(len(lengths), dtype=np.int32),
         logits_rows=np.arange(len(positions), dtype=np.int32),
     )
 

@@ -17,6 +17,7 @@ Array = npt.NDArray[np.float32]
 Rng = np.random.Generator
 
 VOCABULARY = 64
+MAX_STREAMS = 8
 # Formats that products are computed with.
 COMPUTED = [fmt for fmt in FORMATS.values() if fmt.name != "F64"]
 CACHE_TYPES = {"f16": np.float16, "f32": np.float32}
@@ -58,6 +59,7 @@ class Stream:
     ids: npt.NDArray[np.int32]
     tables: tuple[npt.NDArray[np.int32], ...]
     computed: int = 0
+    slot: int = 0  # of states
 
 
 def streams(rng: Rng, count: int, length: int, groups: int) -> list[Stream]:
@@ -68,6 +70,7 @@ def streams(rng: Rng, count: int, length: int, groups: int) -> list[Stream]:
         Stream(
             rng.integers(0, VOCABULARY, length).astype(np.int32),
             tuple(order[s * each : (s + 1) * each] for order in orders),
+            slot=count - 1 - s,
         )
         for s in range(count)
     ]
@@ -96,6 +99,7 @@ def pack(work: Sequence[tuple[Stream, int]], logits_rows: npt.ArrayLike = ()) ->
         seq_lens=np.array([s.computed for s, _ in work], np.int32),
         slot_mapping=slots,
         block_tables=tables,
+        state_slots=np.array([stream.slot for stream, _ in work], np.int32),
         logits_rows=np.asarray(logits_rows, np.int32),
     )
 
@@ -115,7 +119,11 @@ def storage(program: Program, blocks: int, keys: str = "f32", values: str = "f32
             for kv in program.kv_layers
         )
 
-    return KVStorage(room(keys), room(values))
+    states = tuple(
+        np.full((MAX_STREAMS, *state.stored_shape), np.nan, np.float32)
+        for state in program.state_layers
+    )
+    return KVStorage(room(keys), room(values), states)
 
 
 def decoder(layers: int) -> Program:
