@@ -10,10 +10,13 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from edgellm.errors import BackendError
+from edgellm.linux import read_file
 
 ENVIRONMENT = "EDGELLM_ISA"
+_CPUINFO = ("vendor_id", "cpu family", "model", "stepping", "flags")  # Linux on x86
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,20 @@ def variant(name: str | None, host: Processor) -> Isa:
         vector_registers=32 if many or not host.is_x86 else 16,
         **dict.fromkeys(row.has, True),
     )
+
+
+def target_identity() -> str:
+    """Text that differs where machine code may: the processor, and EDGELLM_ISA.
+
+    Read from the system where it tells, so that nothing of LLVM is loaded for it.
+    """
+    if not os.environ.get(ENVIRONMENT):
+        first = read_file(Path("/proc/cpuinfo")).split("\n\n")[0]
+        kept = [line for line in first.splitlines() if line.split("\t")[0] in _CPUINFO]
+        if len(kept) == len(_CPUINFO):
+            return "\n".join(kept)
+    isa = host_isa()
+    return f"{isa.cpu}\n{isa.features}"
 
 
 @cache

@@ -1,8 +1,9 @@
 """Compiled kernels on disk, and their addresses in memory.
 
-A warm process loads objects with llvmlite alone; only a missing one brings Numba in. The folder
-holds code that this user will run, so it is a private one. Its name is a key of all sources, the
-versions of the compilers, and the processor.
+A warm process maps images into memory; only a missing one brings in the compilers. Where there are
+no images, objects are stored as they are and llvmlite links them. The folder holds code that this
+user will run, so it is a private one. Its name is a key of all sources, the versions of the
+compilers, and the processor.
 """
 
 import ctypes
@@ -10,15 +11,14 @@ import hashlib
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from llvmlite import binding
-
 from edgellm.errors import BackendError
-from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.image import CAN_FLATTEN, Image, Mapping, flatten
+from edgellm.kernels.cpu.isa import target_identity
 from edgellm.kernels.cpu.private_folder import PrivateFolder
 
 KernelKey = tuple[str, ...]  # name, then what it is specialised for
@@ -43,13 +43,12 @@ def symbol(key: KernelKey) -> str:
 @cache
 def cache_key(root: Path = _ROOT) -> str:
     """Hash of everything that the machine code depends on. root: the folder of kernel sources."""
-    isa = host_isa()
     digest = hashlib.sha256()
     for path in sorted(path for pattern in _SOURCES for path in root.glob(pattern)):
         body = path.read_bytes()
         digest.update(f"{path.relative_to(root).as_posix()} {len(body)} ".encode())
         digest.update(body)
-    for word in (*map(version, _PACKAGES), sys.version, isa.cpu, isa.features):
+    for word in (*map(version, _PACKAGES), sys.version, target_identity()):
         digest.update(f"{word}\n".encode())
     return digest.hexdigest()[:24]
 
@@ -69,7 +68,7 @@ class Library:
         self._folder = _open_folder(cache_root) if cache_root else None
         self._on_compile = on_compile
         self._addresses: dict[KernelKey, int] = {}
-        self._engines: list[object] = []
+        self._memory: list[object] = []  # what the addresses point into
         self._lock = threading.RLock()  # checking a new kernel loads others
 
     def load(self, keys: Iterable[KernelKey]) -> None:
@@ -88,7 +87,7 @@ class Library:
 
     def _stored(self, key: KernelKey) -> bytes | None:
         """The stored object, unless it is missing, cut short or damaged."""
-        data = self._folder and self._folder.read(f"{symbol(key)}.o")
+        data = self._folder and self._folder.read(f"{symbol(key)}.code")
         if not data or data[-32:] != _checksum(key, data[:-32]):
             return None
         return data[:-32]
@@ -104,6 +103,8 @@ class Library:
             if self._on_compile:
                 self._on_compile(key, number, len(missing))
             body = kernel_object(symbol(key), KERNELS[key[0]](*key[1:]))
+            if CAN_FLATTEN:
+                body = flatten(body, symbol(key)).pack()
             self._link({key: body})
             if key[0] in CHECKED:
                 try:
@@ -117,25 +118,40 @@ class Library:
         if self._folder is None:
             return
         try:
-            self._folder.write(f"{symbol(key)}.o", body + _checksum(key, body))
+            self._folder.write(f"{symbol(key)}.code", body + _checksum(key, body))
         except OSError as error:
             _log.warning("the kernel cache cannot be written (%s): it is not used", error)
             self._folder = None
 
-    def _link(self, objects: Mapping[KernelKey, bytes]) -> None:
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        machine = binding.Target.from_default_triple().create_target_machine(jit=True)
-        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-        for body in objects.values():
-            engine.add_object_file(binding.ObjectFileRef.from_data(body))
-        engine.finalize_object()
-        found = {key: engine.get_function_address(symbol(key)) for key in objects}
-        for key, address in found.items():
-            if not address:
-                raise BackendError(f"kernel {symbol(key)} is missing from its object file")
-        self._engines.append(engine)
-        self._addresses.update(found)
+    def _link(self, objects: dict[KernelKey, bytes]) -> None:
+        link = _map_images if CAN_FLATTEN else _link_objects
+        addresses, memory = link({symbol(key): body for key, body in objects.items()})
+        self._memory.append(memory)
+        self._addresses.update({key: addresses[symbol(key)] for key in objects})
+
+
+def _map_images(bodies: dict[str, bytes]) -> tuple[dict[str, int], object]:
+    """Addresses by symbol, and what must stay alive for them."""
+    mapping = Mapping([Image.unpack(body) for body in bodies.values()])
+    return dict(zip(bodies, mapping.addresses, strict=True)), mapping
+
+
+def _link_objects(bodies: dict[str, bytes]) -> tuple[dict[str, int], object]:
+    """The same for object files."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    for body in bodies.values():
+        engine.add_object_file(binding.ObjectFileRef.from_data(body))
+    engine.finalize_object()
+    addresses = {name: engine.get_function_address(name) for name in bodies}
+    for name, address in addresses.items():
+        if not address:
+            raise BackendError(f"kernel {name} is missing from its object file")
+    return addresses, engine
 
 
 def _open_folder(root: Path) -> PrivateFolder | None:

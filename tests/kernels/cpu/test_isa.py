@@ -21,7 +21,15 @@ from edgellm.errors import BackendError
 from edgellm.kernels.cpu import CpuBackend, compile as compiler, objects
 from edgellm.kernels.cpu.dot import Dot, pin_all
 from edgellm.kernels.cpu.emit import Emit
-from edgellm.kernels.cpu.isa import ENVIRONMENT, Isa, Processor, host_isa, processor, variant
+from edgellm.kernels.cpu.isa import (
+    ENVIRONMENT,
+    Isa,
+    Processor,
+    host_isa,
+    processor,
+    target_identity,
+    variant,
+)
 from edgellm.kernels.cpu.ops.panel import block_product
 from edgellm.kernels.cpu.strips import strips
 from edgellm.kernels.formats import by_id, by_name
@@ -182,11 +190,24 @@ def test_the_best_variant_may_use_all_there_is() -> None:
 
 def test_each_variant_has_its_own_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = set()
-    for name in processor().variants:
-        isa = variant(name, processor())
-        monkeypatch.setattr(objects, "host_isa", lambda isa=isa: isa)
+    for name in ("", *processor().variants):
+        monkeypatch.setenv(ENVIRONMENT, name)
+        isa = variant(name or None, processor())
+        monkeypatch.setattr("edgellm.kernels.cpu.isa.host_isa", lambda isa=isa: isa)
         keys.add(objects.cache_key.__wrapped__())
-    assert len(keys) == len(processor().variants)
+    # The best one unnamed may use all there is, and where the system tells needs no LLVM to say so.
+    assert len(keys) >= len(processor().variants)
+
+
+def test_the_target_is_told_by_the_system_or_by_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    lines = {"processor": "0", "vendor_id": "v", "cpu family": "6", "model": "1", "flags": "avx2"}
+    told = [(lines, False), ({**lines, "stepping": "3"}, True)]
+    for fields, is_enough in told:
+        text = "\n".join(f"{name}\t: {value}" for name, value in fields.items())
+        monkeypatch.setattr("edgellm.kernels.cpu.isa.read_file", lambda _, text=text: text + "\n\n")
+        assert ("avx2" in target_identity().split()) == is_enough
+        assert (host_isa().features in target_identity()) != is_enough
 
 
 # ---------------------------------------------------------------- for AArch64, compiled only

@@ -77,7 +77,7 @@ def test_progress_is_told(tmp_path: Path, compiled: list[str]) -> None:
     assert told == [(ADD, 0, 2), (MULTIPLY, 1, 2)]
 
 
-def test_a_warm_process_does_not_import_numba(backend: CpuBackend) -> None:
+def test_a_warm_process_imports_no_compiler(backend: CpuBackend) -> None:
     program = decoder(1)
     backend.load(program, storage(program, 1))
     code = """
@@ -85,18 +85,31 @@ import sys
 import numpy as np
 from edgellm.config import cache_dir
 from edgellm.kernels.cpu import CpuBackend
+from edgellm.kernels.cpu.image import CAN_FLATTEN
 from tests.kernels.cpu.programs import *
 backend = CpuBackend(cache_dir())
 program = decoder(1)
 (stream,) = streams(np.random.default_rng(0), 1, 4, 1)
 logits = backend.load(program, storage(program, 1)).run(pack([(stream, 4)], [3]))["logits"]
 assert np.isfinite(logits).all() and np.abs(logits).max() > 0
-print(sorted({"numba", "gguf", "edgellm.kernels.cpu.compile"} & sys.modules.keys()))
+compilers = {"numba", "gguf", "edgellm.kernels.cpu.compile"}
+compilers |= {"llvmlite"} if CAN_FLATTEN else set()
+print(sorted(compilers & sys.modules.keys()))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_objects_are_linked_where_there_are_no_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "CAN_FLATTEN", False)
+    for _ in ("compiled", "stored"):
+        library = Library(tmp_path)
+        library.load([ADD])
+        add_one(library)
 
 
 # ---------------------------------------------------------------- damage
@@ -116,7 +129,7 @@ def test_a_damaged_object_is_compiled_again(
     tmp_path: Path, compiled: list[str], damage: Callable[[bytes], bytes]
 ) -> None:
     Library(tmp_path).load([ADD])
-    file = folder_of(tmp_path) / f"{symbol(ADD)}.o"
+    file = folder_of(tmp_path) / f"{symbol(ADD)}.code"
     whole = file.read_bytes()
     file.write_bytes(damage(whole))
     library = Library(tmp_path)
@@ -128,7 +141,7 @@ def test_a_damaged_object_is_compiled_again(
 
 def test_an_object_under_another_name_is_not_taken(tmp_path: Path, compiled: list[str]) -> None:
     Library(tmp_path).load([ADD, MULTIPLY])
-    names = [folder_of(tmp_path) / f"{symbol(key)}.o" for key in (ADD, MULTIPLY)]
+    names = [folder_of(tmp_path) / f"{symbol(key)}.code" for key in (ADD, MULTIPLY)]
     shutil.copy(names[1], names[0])
     library = Library(tmp_path)
     library.load([ADD])
@@ -245,7 +258,7 @@ def test_a_folder_put_in_its_place_later_is_not_used(tmp_path: Path, compiled: l
     library = Library(tmp_path)
     folder_of(tmp_path).rename(tmp_path / "moved")
     folder_of(tmp_path).mkdir()
-    (folder_of(tmp_path) / f"{symbol(ADD)}.o").write_bytes(b"evil")
+    (folder_of(tmp_path) / f"{symbol(ADD)}.code").write_bytes(b"evil")
     library.load([ADD, MULTIPLY])
     assert compiled == [symbol(ADD), symbol(MULTIPLY)]
     assert len(list((tmp_path / "moved").iterdir())) == 2
