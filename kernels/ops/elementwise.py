@@ -6,7 +6,7 @@ from typing import Literal
 from edgellm.kernels.ops.base import Recording
 from edgellm.kernels.program import Value, Weight
 
-Activation = Literal["silu", "gelu_tanh", "swiglu_clamped"]
+Activation = Literal["silu", "gelu_tanh", "swiglu_clamped", "sigmoid", "bilinear"]
 
 
 class RowOps(Recording):
@@ -19,11 +19,20 @@ class RowOps(Recording):
     def rms_norm(self, x: Value, weight: Weight | None, eps: float, heads: int = 1) -> Value:
         """x / sqrt(mean(x^2) + eps) * weight over each of `heads` equal parts of a row.
 
-        weight: float vector of width / heads, the same for each part; None is all ones.
+        weight: a float vector of width / heads, the same for each part, or a matrix with a row for
+        each; None is all ones.
         Source: Zhang and Sennrich 2019.
         """
         return self.value(
             "rms_norm", (x,), (weight,), width=x.width, rows=x.rows, eps=eps, heads=heads
+        )
+
+    def columns(self, x: Value, first: int, width: int, parts: int = 1) -> Value:
+        """Columns first to first + width of each of `parts` equal parts of a row, side by side."""
+        if not 0 <= first <= first + width <= x.width // parts:
+            raise ValueError(f"columns {first} to {first + width} of {x.width // parts}")
+        return self.value(
+            "columns", (x,), width=parts * width, rows=x.rows, first=first, parts=parts
         )
 
     def matmul(
@@ -63,6 +72,7 @@ class RowOps(Recording):
 
         "swiglu_clamped" is g * sigmoid(alpha * g) * (u + 1) with g = min(gate, limit) and
         u = up clamped to -limit..limit (gpt-oss); the others leave alpha and limit alone.
+        "bilinear" is gate * up.
         """
         return self.value(
             "gated",
@@ -73,6 +83,10 @@ class RowOps(Recording):
             alpha=alpha,
             limit=limit,
         )
+
+    def softplus(self, x: Value, bias: Weight | None = None) -> Value:
+        """log(1 + e^(x + bias)); bias: float vector of width."""
+        return self.value("softplus", (x,), (bias,), width=x.width, rows=x.rows)
 
     def softcap(self, x: Value, cap: float) -> Value:
         """cap * tanh(x / cap)."""

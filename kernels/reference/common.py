@@ -39,6 +39,12 @@ def product(x: Array, weight: Weight, first: int, last: int) -> Array:
     return y
 
 
+def output_width(call: OpCall) -> int:
+    """Columns of the value that a call writes."""
+    assert call.output is not None
+    return call.output.width
+
+
 def bias_and_scale(call: OpCall) -> tuple[Weight | None, Weight | None]:
     rest = iter(call.weights[1:])
     bias = next(rest) if call.attributes["bias"] else None

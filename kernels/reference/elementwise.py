@@ -13,6 +13,7 @@ from edgellm.kernels.reference.common import (
     Inputs,
     Op,
     bias_and_scale,
+    output_width,
     product,
     sigmoid,
     vector,
@@ -32,8 +33,16 @@ def _rms_norm(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arra
     mean = np.mean(np.square(parts, dtype=np.float64), axis=-1, keepdims=True)
     normed: Array = (parts / np.sqrt(mean + float(call.attributes["eps"]))).astype(np.float32)
     if call.weights:
-        normed *= vector(call.weights[0])
+        normed *= vector(call.weights[0]).reshape(-1, parts.shape[2])  # one row for all, or each
     return normed.reshape(x.shape)
+
+
+def _columns(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    (x,) = inputs
+    parts, first = int(call.attributes["parts"]), int(call.attributes["first"])
+    width = output_width(call) // parts
+    chosen = x.reshape(len(x), parts, x.shape[1] // parts)[:, :, first : first + width]
+    return chosen.reshape(len(x), parts * width)
 
 
 def _matmul(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
@@ -77,10 +86,20 @@ def _swiglu_clamped(gate: Array, up: Array, alpha: float, limit: float) -> Array
     return g * sigmoid(np.float32(alpha) * g) * (u + 1)
 
 
+def _sigmoid(gate: Array, up: Array, alpha: float, limit: float) -> Array:
+    return sigmoid(gate) * up
+
+
+def _bilinear(gate: Array, up: Array, alpha: float, limit: float) -> Array:
+    return gate * up
+
+
 ACTIVATIONS: Mapping[str, Callable[[Array, Array, float, float], Array]] = {
     "silu": _silu,
     "gelu_tanh": _gelu_tanh,
     "swiglu_clamped": _swiglu_clamped,
+    "sigmoid": _sigmoid,
+    "bilinear": _bilinear,
 }
 
 
@@ -88,6 +107,11 @@ def _gated(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     gate, up = inputs
     activation = ACTIVATIONS[str(call.attributes["activation"])]
     return activation(gate, up, float(call.attributes["alpha"]), float(call.attributes["limit"]))
+
+
+def _softplus(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    x = inputs[0] + vector(call.weights[0]) if call.weights else inputs[0]
+    return np.logaddexp(np.float32(0), x)
 
 
 def _softcap(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
@@ -103,10 +127,12 @@ def _select_outputs(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -
 OPS: Mapping[str, Op] = {
     "embed": _embed,
     "rms_norm": _rms_norm,
+    "columns": _columns,
     "matmul": _matmul,
     "add": _add,
     "multiply": _multiply,
     "gated": _gated,
+    "softplus": _softplus,
     "softcap": _softcap,
     "select_outputs": _select_outputs,
 }

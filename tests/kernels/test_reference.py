@@ -83,6 +83,22 @@ def test_rms_norm_of_each_part(rng: np.random.Generator, heads: int) -> None:
     np.testing.assert_allclose(got, want.reshape(3, 32), rtol=1e-5)
 
 
+def test_rms_norm_may_have_a_weight_for_each_part(rng: np.random.Generator) -> None:
+    x, w = rng.normal(size=(3, 32)).astype(np.float32), rng.normal(size=(4, 8)).astype(np.float32)
+    got = run(lambda b, v: b.rms_norm(v, weight(w), 1e-2, 4), x)
+    plain = run(lambda b, v: b.rms_norm(v, None, 1e-2, 4), x)
+    np.testing.assert_allclose(got, plain * w.reshape(-1), rtol=1e-6)
+
+
+def test_columns_of_each_part(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 12)).astype(np.float32)
+    np.testing.assert_array_equal(run(lambda b, v: b.columns(v, 3, 5), x), x[:, 3:8])
+    got = run(lambda b, v: b.columns(v, 1, 2, parts=3), x)
+    np.testing.assert_array_equal(got, x[:, [1, 2, 5, 6, 9, 10]])
+    with pytest.raises(ValueError, match="columns 2 to 5 of 4"):
+        run(lambda b, v: b.columns(v, 2, 3, parts=3), x)
+
+
 def test_rms_norm_without_a_weight_keeps_epsilon_inside_the_root() -> None:
     got = run(lambda b, v: b.rms_norm(v, None, 4.0), np.zeros((1, 4), np.float32))
     np.testing.assert_array_equal(got, 0)
@@ -123,9 +139,22 @@ def test_activations(rng: np.random.Generator) -> None:
     tanh = np.tanh(np.sqrt(2 / np.pi) * (g + 0.044715 * g**3))
     np.testing.assert_allclose(got, g / 2 * (1 + tanh) * u, rtol=2e-3, atol=2e-3)
 
+    got = run(lambda b, v, w: b.gated(v, w, "sigmoid"), gate, up)
+    np.testing.assert_allclose(got, u / (1 + np.exp(-g)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(
+        run(lambda b, v, w: b.gated(v, w, "bilinear"), gate, up), gate * up
+    )
+
     got = run(lambda b, v, w: b.gated(v, w, "swiglu_clamped", alpha=1.702, limit=7.0), gate, up)
     g, u = np.minimum(g, 7), np.clip(u, -7, 7)
     np.testing.assert_allclose(got, g / (1 + np.exp(-1.702 * g)) * (u + 1), rtol=1e-5, atol=1e-5)
+
+
+def test_softplus(rng: np.random.Generator) -> None:
+    x = np.concatenate([rng.normal(size=(1, 16)), [[-80, -20, 0, 20, 80, 1e30] + [1] * 10]])
+    bias = rng.normal(size=16)
+    got = run(lambda b, v: b.softplus(v, weight(bias)), x.astype(np.float32))
+    np.testing.assert_allclose(got, np.logaddexp(0, x + bias), rtol=1e-5)
 
 
 def test_activations_of_extreme_gates_are_finite() -> None:
@@ -176,7 +205,7 @@ def test_every_op_of_the_builder_is_there() -> None:
     x = b.attention(x, x, x, num_heads=1, num_kv_heads=1, scale=1.0)
     routing = b.moe_route(x, 2, gating="softmax")
     x = b.moe_combine(b.moe_matmul(x, routing, matrix, experts=4), routing)
-    b.select_outputs(x)
+    b.select_outputs(b.softplus(b.columns(x, 0, 2)))
     families = [family for family in Builder.__mro__ if issubclass(family, Recording)]
     methods = {name for family in families[1:-1] for name in vars(family) if name[0] != "_"}
     assert {call.op for call in b.calls} == methods | {"store_kv"} == set(reference.OPS)

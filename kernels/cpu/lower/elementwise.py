@@ -33,14 +33,24 @@ def _rms_norm(plan: Plan, call: OpCall) -> None:
     """Also does the addition that was left to it, and the int8 form of its result."""
     x, out, heads = call.inputs[0], output(call), integer(call, "heads")
     weight = call.weights[0] if call.weights else None
+    weight_step = 4 * weight.columns if weight is not None and weight.rows > 1 else 0
     a, b, total = (plan.of(x), 0, 0) if x not in plan.sums else _pending_sum(plan, x)
     is_int8 = heads == 1 and plan.wants_int8(out)
     plan.emit(
         ("rms_norm", "weighted" if weight else "plain"),
         count_word(x), a, b, total, plan.new(out), stride(x),
-        plan.vector(weight), x.width // heads, heads, float_word(number(call, "eps")),
+        plan.vector(weight), weight_step, x.width // heads, heads, float_word(number(call, "eps")),
         plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
         partition=by_rows(x, heads),
+    )  # fmt: skip
+
+
+def _columns(plan: Plan, call: OpCall) -> None:
+    x, out, parts = call.inputs[0], output(call), integer(call, "parts")
+    plan.emit(
+        ("columns",),
+        count_word(x), plan.of(x), stride(x), plan.new(out), stride(out), parts, x.width // parts,
+        integer(call, "first"), out.width // parts,
     )  # fmt: skip
 
 
@@ -79,6 +89,12 @@ def _unary(attribute: str) -> Callable[[Plan, OpCall], None]:
     return lower
 
 
+def _softplus(plan: Plan, call: OpCall) -> None:
+    x, bias = call.inputs[0], plan.vector(call.weights[0]) if call.weights else 0
+    words = count_word(x), plan.of(x), plan.new(output(call)), stride(x)
+    plan.emit(("softplus",), *words, bias)
+
+
 def _gated(plan: Plan, call: OpCall) -> None:
     """Writes its result as float32, as int8, or both, as readers want it."""
     (gate, up), out = call.inputs, output(call)
@@ -100,9 +116,11 @@ def _select_outputs(plan: Plan, call: OpCall) -> None:
 LOWERINGS: Mapping[str, Lowering] = {
     "embed": _embed,
     "rms_norm": _rms_norm,
+    "columns": _columns,
     "matmul": _matmul,
     "add": _add,
     "multiply": _unary("factor"),
+    "softplus": _softplus,
     "softcap": _unary("cap"),
     "gated": _gated,
     "select_outputs": _select_outputs,

@@ -33,7 +33,25 @@ def swiglu_clamped(gate, up, alpha, limit):
     return g * sigmoid(g * alpha) * (u + splat_f32(np.float32(1.0)))
 
 
-ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu_tanh, "swiglu_clamped": swiglu_clamped}
+@inline
+def sigmoid_gated(gate, up, alpha, limit):
+    """The gated linear unit. Source: Dauphin et al. 2016."""
+    return sigmoid(gate) * up
+
+
+@inline
+def bilinear(gate, up, alpha, limit):
+    """No activation."""
+    return gate * up
+
+
+ACTIVATIONS = {
+    "silu": silu,
+    "gelu_tanh": gelu_tanh,
+    "swiglu_clamped": swiglu_clamped,
+    "sigmoid": sigmoid_gated,
+    "bilinear": bilinear,
+}
 
 
 def make_gated(name):

@@ -5,6 +5,7 @@ from numba import njit
 
 from edgellm.kernels.cpu.compile import OPTIONS
 from edgellm.kernels.cpu.simd import (
+    absolute,
     bits_to_f32,
     fma,
     maximum,
@@ -83,3 +84,24 @@ def tanh(x):
     """1 - 2 / (e ** 2x + 1)."""
     one = splat_f32(np.float32(1.0))
     return one - (one + one) / (exp(x + x) + one)
+
+
+@inline
+def softplus(x):
+    """log(1 + e ** x) = max(x, 0) + log1p(e ** -|x|).
+
+    log1p(u) is 2 artanh(s) with s = u / (2 + u), by its series: s ** 2 is at most 1 / 9.
+    """
+    zero = splat_f32(np.float32(0.0))
+    u = exp(zero - absolute(x))
+    s = u / (splat_f32(np.float32(2.0)) + u)
+    square = s * s
+    p = splat_f32(np.float32(1.0 / 15))
+    p = fma(p, square, splat_f32(np.float32(1.0 / 13)))
+    p = fma(p, square, splat_f32(np.float32(1.0 / 11)))
+    p = fma(p, square, splat_f32(np.float32(1.0 / 9)))
+    p = fma(p, square, splat_f32(np.float32(1.0 / 7)))
+    p = fma(p, square, splat_f32(np.float32(1.0 / 5)))
+    p = fma(p, square, splat_f32(np.float32(1.0 / 3)))
+    p = fma(p, square, splat_f32(np.float32(1.0)))
+    return fma(p, s + s, maximum(x, zero))

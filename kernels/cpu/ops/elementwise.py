@@ -1,11 +1,11 @@
-"""Ops whose elements do not meet: add, multiply, softcap, and copying wanted rows.
+"""Ops whose elements do not meet: add, multiply, softplus, softcap, copying rows and columns.
 
 Rows lie one after another with padding, so a matrix is one long array that threads share evenly.
 """
 
 from edgellm.kernels.cpu.layout import LOGITS_ROWS, NUM_OUTPUTS
-from edgellm.kernels.cpu.ops.common import i32, number, split, tanh
-from edgellm.kernels.cpu.simd import load_f32, splat_f32, store_f32
+from edgellm.kernels.cpu.ops.common import i32, number, softplus as softplus_of, split, tanh
+from edgellm.kernels.cpu.simd import load_f32, load_f32_head, splat_f32, store_f32, store_f32_head
 
 
 def make_add():
@@ -29,6 +29,20 @@ def make_multiply():
     return multiply
 
 
+def make_softplus():
+    def softplus(args, step, thread, threads):
+        """args: row-count word, input, output, row stride, bias or 0."""
+        begin, end = split(step[args[0]] * args[3] // 8, thread, threads)
+        row_bytes = 4 * args[3]
+        for i in range(32 * begin, 32 * end, 32):
+            x = load_f32(args[1] + i)
+            if args[4]:
+                x = x + load_f32(args[4] + i % row_bytes)
+            store_f32(args[2] + i, softplus_of(x))
+
+    return softplus
+
+
 def make_softcap():
     def softcap(args, step, thread, threads):
         """args: row-count word, input, output, row stride, cap."""
@@ -38,6 +52,24 @@ def make_softcap():
             store_f32(args[2] + i, cap * tanh(load_f32(args[1] + i) / cap))
 
     return softcap
+
+
+def make_columns():
+    def columns(args, step, thread, threads):
+        """args: row-count word, input, input stride, output, output stride, parts, width of a part,
+        first column, columns.
+        """
+        parts, width = args[5], args[8]
+        begin, end = split(step[args[0]] * parts, thread, threads)
+        for item in range(begin, end):
+            row, part = item // parts, item % parts
+            source = args[1] + 4 * (row * args[2] + part * args[6] + args[7])
+            target = args[3] + 4 * (row * args[4] + part * width)
+            for i in range(0, width, 8):
+                rest = min(8, width - i)
+                store_f32_head(target + 4 * i, load_f32_head(source + 4 * i, rest), rest)
+
+    return columns
 
 
 def make_select_outputs():
@@ -57,6 +89,8 @@ def make_select_outputs():
 KERNELS = {
     "add": make_add,
     "multiply": make_multiply,
+    "softplus": make_softplus,
     "softcap": make_softcap,
+    "columns": make_columns,
     "select_outputs": make_select_outputs,
 }

@@ -30,18 +30,20 @@ def make_rms_norm(weighted):
 
     def rms_norm(args, step, thread, threads):
         """args: row-count word, input, second input or 0, their sum or 0, output, row stride,
-        weight, width, heads, eps, int8 output or 0, its row bytes.
+        weight, bytes from one head's weight to the next, width, heads, eps, int8 output or 0, its
+        row bytes.
 
         With a second input (one head) the sum of both is normalised, and written too.
         """
-        stride, weight, width, heads = args[5], args[6], args[7], args[8]
-        eps = number(args[9])
+        stride, width, heads = args[5], args[8], args[9]
+        eps = number(args[10])
         whole = width // 8 * 8
         rest = width - whole
         begin, end = split(step[args[0]] * heads, thread, threads)
         for item in range(begin, end):
             start = 4 * (item // heads * stride + item % heads * width)
             x, y = args[1] + start, args[4] + start
+            weight = args[6] + item % heads * args[7]
             if args[2]:
                 add_row(x, args[2] + start, args[3] + start, width)
                 x = args[3] + start
@@ -64,8 +66,8 @@ def make_rms_norm(weighted):
                 if has_weight:
                     value = value * load_f32_head(weight + 4 * whole, rest)
                 store_f32_head(y + 4 * whole, value, rest)
-            if args[10]:
-                quantize_row(y, args[10] + item * args[11], width)
+            if args[11]:
+                quantize_row(y, args[11] + item * args[12], width)
 
     return rms_norm
 

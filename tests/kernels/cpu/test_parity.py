@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from edgellm.kernels import reference
 from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.cpu.lower import LOWERINGS
-from edgellm.kernels.ops import Builder
+from edgellm.kernels.ops import Activation, Builder
 from edgellm.kernels.program import Program, Value, Weight
 from edgellm.kernels.reference import elementwise
 from tests.kernels.cpu.programs import (
@@ -62,7 +62,14 @@ def embed(m: Maker) -> Value:
 
 def rms_norm(m: Maker) -> Value:
     heads, size = m.pick(1, 3), m.pick(36, 20, 8, 5)
-    return m.b.rms_norm(m.rows(heads * size, 30), m.maybe(size), m.pick(1e-6, 0.5), heads)
+    weight = m.maybe(*m.pick((size,), (heads, size)))
+    return m.b.rms_norm(m.rows(heads * size, 30), weight, m.pick(1e-6, 0.5), heads)
+
+
+def columns(m: Maker) -> Value:
+    parts, size = m.pick(1, 3), m.pick(36, 1, 16)
+    first = m.pick(0, min(5, size - 1))
+    return m.b.columns(m.rows(parts * size), first, m.pick(1, size - first), parts)
 
 
 def matmul(m: Maker) -> Value:
@@ -82,12 +89,17 @@ def multiply(m: Maker) -> Value:
     return m.b.multiply(m.rows(m.pick(36, 1, 64)), m.pick(0.3, -7.0))
 
 
+def softplus(m: Maker) -> Value:
+    width = m.pick(36, 1, 64)
+    return m.b.softplus(m.rows(width, m.pick(0.1, 5, 60)), m.maybe(width))
+
+
 def softcap(m: Maker) -> Value:
     return m.b.softcap(m.rows(m.pick(36, 1, 64), m.pick(1, 100)), m.pick(30.0, 1.5))
 
 
 def gated(m: Maker) -> Value:
-    width, kind = m.pick(36, 1, 64), m.pick("silu", "gelu_tanh", "swiglu_clamped")
+    width, kind = m.pick(36, 1, 64), m.pick(*get_args(Activation))
     gate, up = m.rows(width, m.pick(1, 30)), m.rows(width, 4)
     return m.b.gated(gate, up, kind, alpha=1.7, limit=7.0)
 
@@ -163,9 +175,11 @@ def moe_combine(m: Maker) -> Value:
 CASES: Mapping[str, Callable[[Maker], Value]] = {
     "embed": embed,
     "rms_norm": rms_norm,
+    "columns": columns,
     "matmul": matmul,
     "add": add,
     "multiply": multiply,
+    "softplus": softplus,
     "softcap": softcap,
     "gated": gated,
     "rope_table": rope_table,
