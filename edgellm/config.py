@@ -27,3 +27,13 @@ def cache_dir() -> Path:
 def config_dir() -> Path:
     """Folder of the user's own settings (`models.toml` over the packaged one)."""
     return _root(platformdirs.user_config_dir("edgellm", appauthor=False))
+
+
+def socket_path() -> Path:
+    """Where the server listens and clients look: `EDGELLM_SOCKET`, else the user's own."""
+    given = os.environ.get("EDGELLM_SOCKET")
+    if given:
+        return Path(given).expanduser()
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime) / "edgellm" if runtime else _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "run"
+    return folder / "edgellm.sock"

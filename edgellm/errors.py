@@ -43,3 +43,7 @@ class ContextOverflow(RequestError):
 
 class BackendError(EdgeLLMError):
     """A backend cannot run this program on this machine."""
+
+
+class ConnectionFailed(EdgeLLMError):
+    """No server listens there, or it went away before it had answered."""

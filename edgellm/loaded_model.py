@@ -4,9 +4,11 @@ Knows nothing of other models, requests or callers. This is the only place where
 are put together.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from edgellm.advice import advised_by
 from edgellm.backends import ROWS, Backends, Note, backend_name
@@ -24,7 +26,14 @@ from edgellm.model_runner import ModelRunner
 from edgellm.models import ModelConfig, read_config, record
 from edgellm.scheduler import Limits, Scheduler
 from edgellm.tokenizer import Tokenizer, load_tokenizer
-from edgellm.types import DEFAULT_CONTEXT, LoadOptions, Message, Messages, ModelInfo
+from edgellm.types import (
+    DEFAULT_CONTEXT,
+    LoadOptions,
+    Message,
+    Messages,
+    ModelDetails,
+    ModelInfo,
+)
 
 _TOKEN_BUDGET = 512  # rows of one step beside one per sequence
 _LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are wanted
@@ -58,9 +67,38 @@ class LoadedModel:
                 )
         return self._template
 
-    def chat_ids(self, messages: Messages, tools: list[Message] | None = None) -> list[int]:
-        """Messages as token ids that end where an answer begins, with exactly one BOS."""
-        return self.tokenizer.encode_prompt(self.chat_template.render(messages, tools=tools))
+    def chat_ids(
+        self, messages: Messages, tools: list[Message] | None = None, **variables: Any
+    ) -> list[int]:
+        """Messages as token ids that end where an answer begins, with exactly one BOS.
+
+        variables: more that the template may read.
+        """
+        prompt = self.chat_template.render(messages, tools=tools, **variables)
+        return self.tokenizer.encode_prompt(prompt)
+
+    def details(self) -> ModelDetails:
+        """What front ends report of the model."""
+        tokenizer, architecture = self.tokenizer, self.info.architecture
+        weights: Counter[str] = Counter()
+        for tensor in self._file.tensors.values():
+            weights[tensor.type_name] += tensor.num_elements
+        return ModelDetails(
+            name=self.info.name,
+            architecture=architecture,
+            chat_template=self.chat_template.source,
+            bos_text=tokenizer.bos_text,
+            eos_text=tokenizer.eos_text,
+            bos_id=tokenizer.bos_id,
+            add_bos=tokenizer.add_bos,
+            eog_ids=tuple(sorted(tokenizer.eog_ids)),
+            fim={role: i for role, i in asdict(tokenizer.fim).items() if i is not None},
+            parameters=weights.total(),
+            size=sum(tensor.nbytes for tensor in self._file.tensors.values()),
+            quantization=max(weights, key=weights.__getitem__, default="unknown"),
+            trained_context=self._file.integer(f"{architecture}.context_length"),
+            hidden_size=self._file.integer(f"{architecture}.embedding_length"),
+        )
 
     def close(self) -> None:
         """Closes the file and the template. The engine must be closed already."""

@@ -46,17 +46,24 @@ class Manager:
         self._request_ids = count(1)
 
     def load(
-        self, name_or_path: str | os.PathLike[str], options: LoadOptions | None = None
+        self,
+        name_or_path: str | os.PathLike[str],
+        options: LoadOptions | None = None,
+        report: "Report | None" = None,
     ) -> ModelInfo:
-        """Loads a model file, or a catalogue model that is pulled first when it is not here yet."""
-        path, name, sampling = find_model(name_or_path, self._report)
+        """Loads a model file, or a catalogue model that is pulled first when it is not here yet.
+
+        report: is told about this model, instead of the manager's.
+        """
+        note = report.note if report else self._note
+        path, name, sampling = find_model(name_or_path, report or self._report)
         with self._lock:
             if name in self._models or name in self._loading:
                 raise RequestError(f"a model named {name!r} is loaded already", "model")
             self._loading.add(name)
         try:
             model = load_model(
-                path, name, options or LoadOptions(), sampling, self._backends, self._note
+                path, name, options or LoadOptions(), sampling, self._backends, note
             )
             self.add(model)
         finally:

@@ -126,6 +126,32 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
+class ModelDetails:
+    """More of a loaded model, for front ends that report it.
+
+    chat_template: its Jinja source. fim: fill-in-the-middle token ids by role (prefix, suffix,
+    middle, pad, repository, file_separator), those that the model has. eog_ids: tokens that end a
+    generation. size: bytes of all tensors. quantization: the type that most weights have.
+    trained_context: tokens; hidden_size: elements; None where the file does not say.
+    """
+
+    name: str
+    architecture: str
+    chat_template: str
+    bos_text: str
+    eos_text: str
+    bos_id: int | None
+    add_bos: bool
+    eog_ids: tuple[int, ...]
+    fim: Mapping[str, int]
+    parameters: int
+    size: int
+    quantization: str
+    trained_context: int | None
+    hidden_size: int | None
+
+
+@dataclass(frozen=True)
 class Stats:
     """What one model's engine has done and is doing. Tokens are rows computed."""
 

@@ -19,7 +19,8 @@ ROOT = Path(__file__).parent.parent
 # Top to bottom.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("", "__main__"),
-    ("cli", "tui", "server", "lsp"),
+    ("cli", "tui", "lsp"),
+    ("server",),
     ("eval", "bench", "quantize"),
     ("llm", "client"),
     ("manager",),
@@ -28,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("model_runner", "generation", "scheduler", "catalog", "machine"),
     (
         *("models", "kv_cache", "block_pool", "sampling", "detokenize", "sources", "completion"),
-        "advice",
+        *("advice", "wire"),
     ),
     ("tokenizer", "sequence", "memory"),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),
@@ -88,6 +89,9 @@ OWNERS = {
     "jinja2": {"chat_template"},
     "regex": {"tokenizer"},
     "huggingface_hub": {"pull"},
+    "starlette": {"server"},
+    "uvicorn": {"server"},
+    "h11": {"client"},
 }
 WITHOUT_NUMPY = {
     "scheduler",

@@ -28,6 +28,7 @@ from edgellm.version import __version__
 # No module is called `list`: importing it here would hide the builtin of that name.
 COMMANDS = {
     "run": ("edgellm.cli.run", "write one answer to standard output"),
+    "serve": ("edgellm.cli.serve", "let other programs use models, over a socket"),
     "pull": ("edgellm.cli.pull", "fetch a model"),
     "list": ("edgellm.cli.list_models", "the models of the catalogue and those stored here"),
     "show": ("edgellm.cli.show", "what a model file holds and the memory it needs"),

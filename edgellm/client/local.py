@@ -1,21 +1,19 @@
-"""The asynchronous door into the engine, for every front end. Knows nothing of what is inside.
-
-A Client behaves the same whether the engine runs in this process (LocalClient) or in another.
-"""
+"""The engine in this process, behind the asynchronous door. Knows nothing of front ends."""
 
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from edgellm.detokenize import Detokenizer
-from edgellm.manager import Manager, find_model
+from edgellm.manager import Manager
 from edgellm.types import (
     LoadOptions,
     Message,
     Messages,
+    ModelDetails,
     ModelInfo,
     Request,
     Stats,
@@ -25,54 +23,7 @@ from edgellm.types import (
 if TYPE_CHECKING:
     from edgellm.pull import Report
 
-__all__ = ["Client", "LocalClient", "find_model"]
-
 T = TypeVar("T")
-
-
-class Client(Protocol):
-    """What front ends may ask. Every error is an EdgeLLMError."""
-
-    def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
-        """The events of all params.n answers as they come; closing it aborts the rest.
-
-        A loop that may be left early wants contextlib.aclosing around it.
-        """
-
-    async def abort(self, request_id: str) -> None:
-        """Ends a request: its answers finish with reason "abort". An unknown id is no error."""
-
-    async def models(self) -> tuple[ModelInfo, ...]:
-        """The models that are loaded."""
-
-    async def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
-        """Loads a model, pulling it first if it must be."""
-
-    async def unload(self, name: str) -> None:
-        """Aborts a model's requests and closes it."""
-
-    async def tokenize(
-        self,
-        text: str,
-        add_special: bool = True,
-        parse_special: bool = True,
-        model: str | None = None,
-    ) -> list[int]:
-        """Token ids of a text."""
-
-    async def chat_ids(
-        self, messages: Messages, tools: list[Message] | None = None, model: str | None = None
-    ) -> tuple[int, ...]:
-        """Messages under the model's template, as a Request's prompt."""
-
-    async def pieces(self, ids: Sequence[int], model: str | None = None) -> tuple[str, ...]:
-        """The text that each id makes certain, control tokens written out; joined, all of it."""
-
-    async def stats(self) -> Mapping[str, Stats]:
-        """What each model's engine has done and is doing."""
-
-    async def close(self) -> None:
-        """Ends the connection, and the engine if it is this process's."""
 
 
 class LocalClient:
@@ -122,11 +73,19 @@ class LocalClient:
     async def models(self) -> tuple[ModelInfo, ...]:
         return self._manager.models()
 
-    async def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
-        return await _in_thread(partial(self._manager.load, name_or_path, options))
+    async def load(
+        self,
+        name_or_path: str,
+        options: LoadOptions | None = None,
+        report: "Report | None" = None,
+    ) -> ModelInfo:
+        return await _in_thread(partial(self._manager.load, name_or_path, options, report))
 
     async def unload(self, name: str) -> None:
         await _in_thread(partial(self._manager.unload, name))
+
+    async def details(self, model: str | None = None) -> ModelDetails:
+        return self._manager.model(model).details()
 
     async def tokenize(
         self,
@@ -138,11 +97,33 @@ class LocalClient:
         tokenizer = self._manager.model(model).tokenizer
         return await _in_thread(partial(tokenizer.encode, text, add_special, parse_special))
 
+    async def detokenize(self, ids: Sequence[int], model: str | None = None) -> str:
+        return self._manager.model(model).tokenizer.decode(ids)
+
+    async def token_bytes(self, ids: Sequence[int], model: str | None = None) -> list[bytes]:
+        tokenizer = self._manager.model(model).tokenizer
+        return [tokenizer.token_bytes(token_id) for token_id in ids]
+
+    async def chat_prompt(
+        self,
+        messages: Messages,
+        tools: list[Message] | None = None,
+        model: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        template = self._manager.model(model).chat_template
+        given = variables or {}
+        return await _in_thread(partial(template.render, messages, tools=tools, **given))
+
     async def chat_ids(
-        self, messages: Messages, tools: list[Message] | None = None, model: str | None = None
+        self,
+        messages: Messages,
+        tools: list[Message] | None = None,
+        model: str | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
-        loaded = self._manager.model(model)
-        return tuple(await _in_thread(partial(loaded.chat_ids, messages, tools)))
+        loaded, given = self._manager.model(model), variables or {}
+        return tuple(await _in_thread(partial(loaded.chat_ids, messages, tools, **given)))
 
     async def pieces(self, ids: Sequence[int], model: str | None = None) -> tuple[str, ...]:
         tokenizer = self._manager.model(model).tokenizer

@@ -1,0 +1,160 @@
+"""`edgellm serve`: models for other programs, on a Unix socket or on TCP."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from edgellm.cli import options
+from edgellm.cli.output import printable
+from edgellm.cli.progress import DownloadProgress
+from edgellm.client import LocalClient
+from edgellm.config import socket_path
+from edgellm.errors import CatalogError, RequestError
+from edgellm.server.guard import is_loopback
+from edgellm.server.listen import Listener, inherited_listeners, tcp_listener, unix_listener
+from edgellm.server.serve import serve
+from edgellm.server.service import Service
+from edgellm.server.settings import Settings
+from edgellm.types import LoadOptions
+
+_PORT = 8080
+_KEY_VARIABLE = "EDGELLM_API_KEY"
+_ABANDON_SECONDS = 15.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", metavar="MODEL", nargs="*", help="names, or paths of GGUF files")
+    group = parser.add_argument_group("where")
+    group.add_argument("--socket", metavar="PATH", help=f"Unix socket (default {socket_path()})")
+    group.add_argument(
+        "--host", metavar="NAME", help="listen on TCP, not on a Unix socket (with --port: 127.0.0.1)"
+    )
+    group.add_argument("--port", type=int, metavar="N", help=f"port of TCP (default {_PORT})")
+    group = parser.add_argument_group("who")
+    group.add_argument(
+        "--api-key",
+        action="append",
+        metavar="KEY",
+        help=f"asked of every request; may be given again, or in {_KEY_VARIABLE}",
+    )
+    group.add_argument(
+        "--allow-host", action="append", metavar="NAME", help="a name this machine is called by"
+    )
+    group.add_argument(
+        "--allow-origin", action="append", metavar="ORIGIN", help="a web page that may ask"
+    )
+    group = parser.add_argument_group("how much")
+    group.add_argument(
+        "--max-requests", type=int, default=256, metavar="N", help="answers at once (default 256)"
+    )
+    group.add_argument(
+        "--timeout",
+        type=float,
+        default=3600.0,
+        metavar="SECONDS",
+        help="that a request may take (default 3600)",
+    )
+    group.add_argument(
+        "--parallel", type=int, default=8, metavar="N", help="computed side by side (default 8)"
+    )
+    parser.add_argument("--private", action="store_true", help=argparse.SUPPRESS)
+    options.add_load_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    for model in args.models:
+        options.fetch(model)
+    load = options.load_options(args, max_num_seqs=args.parallel)
+    settings = _settings(args)
+    listeners = _listeners(args, settings.api_keys)
+    try:
+        for listener in listeners:
+            if not args.private:
+                print(f"edgellm: listening on {listener.where}", file=sys.stderr)
+        with DownloadProgress() as report:
+            asyncio.run(_serve(args, load, settings, listeners, report))
+    finally:
+        for listener in listeners:
+            listener.close()
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    keys = [*(args.api_key or ()), *filter(None, [os.environ.get(_KEY_VARIABLE)])]
+    if not all(keys):
+        raise RequestError("an API key is empty: leave --api-key out, or give one", "api_key")
+    return Settings(
+        api_keys=tuple(keys),
+        hosts=tuple(args.allow_host or ()),
+        origins=tuple(args.allow_origin or ()),
+        max_requests=args.max_requests,
+        deadline=args.timeout,
+        any_path=args.private,
+    )
+
+
+def _listeners(args: argparse.Namespace, api_keys: tuple[str, ...]) -> list[Listener]:
+    if args.host is None and args.port is None:
+        return inherited_listeners() or [unix_listener(_socket(args))]
+    if args.socket is not None:
+        raise RequestError("--socket and --host or --port: leave one out", "socket")
+    host = "127.0.0.1" if args.host is None else args.host
+    if not is_loopback(host) and not api_keys:
+        raise RequestError(
+            f"other machines could reach {host} and no API key is set: give --api-key, or leave "
+            "--host out",
+            "host",
+        )
+    return [tcp_listener(host, _PORT if args.port is None else args.port)]
+
+
+def _socket(args: argparse.Namespace) -> Path:
+    return socket_path() if args.socket is None else Path(args.socket).expanduser()
+
+
+async def _serve(
+    args: argparse.Namespace,
+    load: LoadOptions,
+    settings: Settings,
+    listeners: list[Listener],
+    report: DownloadProgress,
+) -> None:
+    stop = asyncio.Event()
+    if args.private:
+        _stop_with_parent(asyncio.get_running_loop(), stop)
+    async with LocalClient(report=report) as client:
+        service = Service(client, settings)
+        service.reload_catalog()
+
+        async def load_models() -> None:
+            for model in args.models:
+                await client.load(model, load)
+
+        def reload_catalog() -> None:
+            try:
+                service.reload_catalog()
+            except CatalogError as error:
+                report.note(f"the catalogue stays as it was: {error}")
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload_catalog)
+        await serve(service, listeners, load_models, stop)
+
+
+def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Ends the server when standard input does: the process that started it has gone."""
+
+    def watch() -> None:
+        while os.read(0, 1 << 12):
+            pass
+        with suppress(RuntimeError):  # it has ended already
+            loop.call_soon_threadsafe(stop.set)
+        time.sleep(_ABANDON_SECONDS)
+        os._exit(1)  # it hangs in native code, and nobody is left to kill it
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,135 @@
+"""One HTTP/1.1 exchange over a Unix socket or TCP. Knows nothing of what is exchanged."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import h11
+
+from edgellm.errors import ConnectionFailed, RequestError
+
+_READ_SIZE = 1 << 16  # bytes
+_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens: a Unix socket's path, or a host and port."""
+
+    path: Path | None = None
+    host: str = "localhost"
+    port: int = 0
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return str(self.path or f"{self.host}:{self.port}")
+
+
+def parse_address(text: str) -> Address:
+    """`http://host:port` or `https://...`; anything else is the path of a Unix socket."""
+    if not text.startswith(("http://", "https://")):
+        return Address(path=Path(text))
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise RequestError(f"{text!r} is no address: {error}") from None
+    if not parts.hostname or parts.path.strip("/") or parts.query:
+        raise RequestError(f"{text!r} is no address: http://HOST:PORT is expected")
+    tls = parts.scheme == "https"
+    return Address(host=parts.hostname, port=port or (443 if tls else 80), tls=tls)
+
+
+class Response:
+    """Status and body of an answer, the body as it comes."""
+
+    def __init__(self, status: int, connection: h11.Connection, reader: asyncio.StreamReader):
+        self.status = status
+        self._connection = connection
+        self._reader = reader
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body in the pieces that arrive. ConnectionFailed when it ends too early."""
+        while True:
+            event = await _next_event(self._connection, self._reader)
+            if isinstance(event, h11.Data):
+                yield bytes(event.data)
+            elif isinstance(event, h11.EndOfMessage):
+                return
+
+    async def body(self) -> bytes:
+        return b"".join([piece async for piece in self.pieces()])
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """The body's lines without their ends."""
+        rest = b""
+        async for piece in self.pieces():
+            *whole, rest = (rest + piece).split(b"\n")
+            for line in whole:
+                yield line
+        if rest:
+            yield rest
+
+
+@asynccontextmanager
+async def exchange(
+    address: Address, method: str, target: str, body: bytes = b"", api_key: str | None = None
+) -> AsyncIterator[Response]:
+    """Sends a request on a connection of its own; leaving the block closes the connection.
+
+    ConnectionFailed when nobody listens there, or what answers speaks no HTTP.
+    """
+    reader, writer = await _connect(address)
+    try:
+        connection = h11.Connection(h11.CLIENT)
+        headers = [
+            ("Host", f"{address.host}:{address.port}" if address.path is None else "localhost"),
+            ("Content-Length", str(len(body))),
+            ("Content-Type", "application/json"),
+            ("Connection", "close"),
+        ]
+        if api_key is not None:
+            headers.append(("Authorization", f"Bearer {api_key}"))
+        request = h11.Request(method=method, target=target, headers=headers)
+        for event in (request, h11.Data(data=body), h11.EndOfMessage()):
+            writer.write(connection.send(event) or b"")
+        try:
+            await writer.drain()
+        except OSError as error:
+            raise ConnectionFailed(f"{address}: the connection broke: {error}") from None
+        response = await _next_event(connection, reader)
+        while isinstance(response, h11.InformationalResponse):
+            response = await _next_event(connection, reader)
+        if not isinstance(response, h11.Response):
+            raise ConnectionFailed(f"{address}: the connection closed before an answer came")
+        yield Response(response.status_code, connection, reader)
+    finally:
+        writer.close()
+
+
+async def _connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            if address.path is not None:
+                return await asyncio.open_unix_connection(address.path)
+            context = ssl.create_default_context() if address.tls else None
+            return await asyncio.open_connection(address.host, address.port, ssl=context)
+    except (OSError, TimeoutError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConnectionFailed(
+            f"no server answers at {address} ({reason or 'timed out'}): start one with "
+            "`edgellm serve`"
+        ) from None
+
+
+async def _next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
+    try:
+        while (event := connection.next_event()) is h11.NEED_DATA:
+            connection.receive_data(await reader.read(_READ_SIZE))
+        return event
+    except (h11.RemoteProtocolError, OSError) as error:
+        raise ConnectionFailed(f"the connection closed before the answer ended: {error}") from None

@@ -1,0 +1,91 @@
+"""What every front end may ask of the engine, wherever it runs. Says nothing of how."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from edgellm.types import (
+    LoadOptions,
+    Message,
+    Messages,
+    ModelDetails,
+    ModelInfo,
+    Request,
+    Stats,
+    TokenEvent,
+)
+
+if TYPE_CHECKING:
+    from edgellm.pull import Report
+
+
+class Client(Protocol):
+    """Every error is an EdgeLLMError. model: a loaded model's name; None is the only one."""
+
+    def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
+        """The events of all params.n answers as they come; closing it aborts the rest.
+
+        A loop that may be left early wants contextlib.aclosing around it.
+        """
+
+    async def abort(self, request_id: str) -> None:
+        """Ends a request: its answers finish with reason "abort". An unknown id is no error."""
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The models that are loaded."""
+
+    async def load(
+        self,
+        name_or_path: str,
+        options: LoadOptions | None = None,
+        report: "Report | None" = None,
+    ) -> ModelInfo:
+        """Loads a model, pulling it first if it must be. report: is told how far that is."""
+
+    async def unload(self, name: str) -> None:
+        """Aborts a model's requests and closes it."""
+
+    async def details(self, model: str | None = None) -> ModelDetails:
+        """What a front end may want to know of a loaded model beyond its ModelInfo."""
+
+    async def tokenize(
+        self,
+        text: str,
+        add_special: bool = True,
+        parse_special: bool = True,
+        model: str | None = None,
+    ) -> list[int]:
+        """Token ids of a text."""
+
+    async def detokenize(self, ids: Sequence[int], model: str | None = None) -> str:
+        """The text of token ids; what is no character in it becomes U+FFFD."""
+
+    async def token_bytes(self, ids: Sequence[int], model: str | None = None) -> list[bytes]:
+        """What each id by itself adds to a text, perhaps part of a character."""
+
+    async def pieces(self, ids: Sequence[int], model: str | None = None) -> tuple[str, ...]:
+        """The text that each id makes certain, control tokens written out; joined, all of it."""
+
+    async def chat_prompt(
+        self,
+        messages: Messages,
+        tools: list[Message] | None = None,
+        model: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Messages under the model's template. variables: more that the template may read, and
+        add_generation_prompt."""
+
+    async def chat_ids(
+        self,
+        messages: Messages,
+        tools: list[Message] | None = None,
+        model: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> tuple[int, ...]:
+        """The same as token ids, a Request's prompt."""
+
+    async def stats(self) -> Mapping[str, Stats]:
+        """What each model's engine has done and is doing."""
+
+    async def close(self) -> None:
+        """Ends the connection, and the engine if it is this process's."""

@@ -1,0 +1,38 @@
+"""All route families as one ASGI application. Knows nothing of sockets."""
+
+from collections import defaultdict
+
+from starlette.routing import Route as PathRoute, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from edgellm.server import llama_cpp, native
+from edgellm.server.endpoint import Call, Endpoint, Family, Reply, Route
+from edgellm.server.failures import Refusal
+from edgellm.server.service import Service
+
+FAMILIES: tuple[Family, ...] = (native.FAMILY, llama_cpp.FAMILY)
+
+
+def make_app(service: Service) -> ASGIApp:
+    """The application that answers every route of every family."""
+    paths: list[PathRoute] = []
+    for family in FAMILIES:
+        by_path: dict[str, dict[str, Route]] = defaultdict(dict)
+        for route in family.routes:
+            by_path[route.path][route.method] = route
+        for path, methods in by_path.items():
+            paths.append(PathRoute(path, Endpoint(service, family, methods)))
+    return Router(paths, default=_nowhere(service), redirect_slashes=False)
+
+
+def _nowhere(service: Service) -> ASGIApp:
+    """What answers where no route is."""
+
+    async def not_found(call: Call) -> Reply:
+        raise Refusal(404, "not_found_error", "File Not Found")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        route = Route(scope["method"], "/", not_found)
+        await Endpoint(service, llama_cpp.FAMILY, {route.method: route})(scope, receive, send)
+
+    return app

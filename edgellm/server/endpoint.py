@@ -1,0 +1,263 @@
+"""One path of the server: reads the request, has it handled, writes the reply.
+
+A request whose client has gone is cancelled at once, which frees its sequence. Knows no API: a
+Family tells how errors are written down.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.types import Message, Receive, Scope, Send
+
+from edgellm.errors import RequestError
+from edgellm.server.failures import Failure, Refusal, failure_of
+from edgellm.server.guard import check, cors_headers
+from edgellm.server.service import Service
+
+_log = logging.getLogger("edgellm.server")
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request. fields: the JSON object of its body; path, query: the parts of its URL."""
+
+    service: Service
+    fields: Mapping[str, Any]
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A reply that comes in parts. frame: a part's bytes. end: the bytes after the last part.
+
+    failure: the part that tells of an error once the reply has begun.
+    """
+
+    parts: AsyncGenerator[Any, None]
+    frame: Callable[[Any], bytes]
+    media_type: bytes
+    failure: Callable[[Failure], Any]
+    end: bytes = b""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A reply that is not JSON."""
+
+    body: bytes
+    media_type: bytes = b"text/plain; charset=utf-8"
+
+
+Reply = Stream | Plain | Mapping[str, Any] | list[Any] | str  # the last three as JSON
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """method: of HTTP; GET is also HEAD. path: as Starlette writes it. public: needs no API key."""
+
+    method: str
+    path: str
+    handler: Handler
+    public: bool = False
+
+
+@dataclass(frozen=True)
+class Family:
+    """One API: its routes, and how it writes an error."""
+
+    routes: tuple[Route, ...]
+    error: Callable[[Failure], Mapping[str, Any]]
+
+
+def json_line(part: Any) -> bytes:
+    """A frame of NDJSON."""
+    return _to_json(part).encode() + b"\n"
+
+
+def server_sent(part: Any) -> bytes:
+    """A frame of server-sent events."""
+    return b"data: " + _to_json(part).encode() + b"\n\n"
+
+
+def typed_server_sent(part: Mapping[str, Any]) -> bytes:
+    """A frame of server-sent events whose name is the part's type."""
+    return b"event: " + part["type"].encode() + b"\n" + server_sent(part)
+
+
+class Endpoint:
+    """The ASGI application of one path. routes: its methods."""
+
+    def __init__(self, service: Service, family: Family, routes: Mapping[str, Route]) -> None:
+        self._service = service
+        self._family = family
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = _Answer(scope, receive, send, self._service, self._family)
+        if scope["method"] == "OPTIONS":
+            await answer.preflight()
+            return
+        route = self._routes.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        await answer.run(route, self._routes.keys())
+
+
+class _Answer:
+    """One request being answered."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, service: Service, family: Family
+    ) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._service = service
+        self._family = family
+        self._status: int | None = None  # once the reply has begun
+        self._begun = time.monotonic()
+
+    async def preflight(self) -> None:
+        headers = cors_headers(self._scope, self._service.settings)
+        await self._write(204 if headers else 403, b"", b"text/plain", headers)
+
+    async def run(self, route: Route | None, methods: Any) -> None:
+        try:
+            check(self._scope, self._service.settings, route is not None and route.public)
+            if route is None:
+                method = self._scope["method"]
+                raise Refusal(405, "invalid_request_error", f"{method} is not {_either(methods)}")
+            fields = await self._fields()
+            call = Call(
+                self._service,
+                fields,
+                self._scope.get("path_params", {}),
+                dict(parse_qsl(self._scope["query_string"].decode("latin-1"))),
+            )
+        except Exception as error:
+            await self._fail(error, close=True)
+        else:
+            await self._while_connected(self._handle(route.handler, call))
+        took = time.monotonic() - self._begun
+        scope = self._scope
+        _log.info("%s %s %s %.3fs", scope["method"], scope["path"], self._status, took)
+
+    async def _while_connected(self, work: Awaitable[None]) -> None:
+        """Does the work unless the client goes away before it is done."""
+        tasks = {asyncio.ensure_future(work), asyncio.ensure_future(self._disconnected())}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _disconnected(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _handle(self, handler: Handler, call: Call) -> None:
+        stream: Stream | None = None
+        try:
+            async with asyncio.timeout(self._service.settings.deadline):
+                reply = await handler(call)
+                if isinstance(reply, Stream):
+                    stream = reply
+                    await self._stream(stream)
+                elif isinstance(reply, Plain):
+                    await self._write(200, reply.body, reply.media_type)
+                else:
+                    await self._write(200, _to_json(reply).encode(), b"application/json")
+        except Exception as error:
+            await self._fail(error, stream)
+
+    async def _stream(self, stream: Stream) -> None:
+        async with aclosing(stream.parts) as parts:
+            async for part in parts:
+                if self._status is None:  # not before it is known that there will be an answer
+                    await self._start(200, stream.media_type, [(b"cache-control", b"no-cache")])
+                await self._send(_body(stream.frame(part)))
+        await self._send(_body(stream.end, more=False))
+
+    async def _fail(
+        self, error: Exception, stream: Stream | None = None, close: bool = False
+    ) -> None:
+        failure = failure_of(error)
+        if failure.status == 500:
+            _log.error("%s failed", self._scope["path"], exc_info=error)
+        if self._status is not None:
+            end = stream.frame(stream.failure(failure)) + stream.end if stream else b""
+            await self._send(_body(end, more=False))
+            return
+        body = _to_json(self._family.error(failure)).encode()
+        headers = [(b"connection", b"close")] if close else []  # its body was perhaps not read
+        if failure.retry_after is not None:
+            headers.append((b"retry-after", str(failure.retry_after).encode()))
+        if failure.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        await self._write(failure.status, body, b"application/json", headers)
+
+    async def _fields(self) -> Mapping[str, Any]:
+        """The JSON object in the body; nothing is an empty one."""
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._service.settings.read_deadline):
+                more = True
+                while more:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        break
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(body) > self._service.settings.max_body:
+                        raise _too_large(self._service.settings.max_body)
+        except TimeoutError:
+            raise Refusal(408, "timeout_error", "the body did not arrive in time") from None
+        return _parsed(bytes(body)) if body else {}
+
+    async def _write(
+        self, status: int, body: bytes, media_type: bytes, headers: Headers | None = None
+    ) -> None:
+        length = (b"content-length", str(len(body)).encode())
+        await self._start(status, media_type, [length, *(headers or [])])
+        await self._send(_body(body, more=False))
+
+    async def _start(self, status: int, media_type: bytes, headers: Headers) -> None:
+        self._status = status
+        cors = cors_headers(self._scope, self._service.settings)
+        all_headers = [(b"content-type", media_type), *headers, *cors]
+        await self._send(
+            {"type": "http.response.start", "status": status, "headers": all_headers}
+        )
+
+
+def _body(data: bytes, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+def _parsed(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise RequestError(f"the body is a JSON {type(value).__name__}; an object is expected")
+    return value
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, "invalid_request_error", f"the body is larger than {most} bytes")
+
+
+def _either(methods: Any) -> str:
+    return " or ".join(sorted(methods)) + " here"

@@ -1,0 +1,173 @@
+"""edgellm's own routes: the whole Client protocol, nothing lost. What SocketClient speaks.
+
+Every route is a POST of an object with the method's parameters. `submit` and `load` answer line by
+line; losing the connection aborts them.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+from typing import Any
+
+from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
+from edgellm.server.failures import Failure
+from edgellm.types import LoadOptions, Message, Messages, Request
+from edgellm.wire import decode, encode, encode_error, encode_event
+
+_PREFIX = "/edgellm/v1"
+_Ids = tuple[int, ...]
+
+
+def native_error(failure: Failure) -> Mapping[str, Any]:
+    return {"error": encode_error(failure.error), "status": failure.status}
+
+
+async def submit(call: Call) -> Reply:
+    request = decode(Request, call.fields)
+
+    async def parts() -> AsyncGenerator[Any, None]:
+        async with aclosing(call.service.generate(request)) as events:
+            async for event in events:
+                yield encode_event(event)
+
+    return _lines(parts())
+
+
+async def abort(call: Call) -> Reply:
+    await call.service.client.abort(_field(call, "request_id", str, ""))
+    return {}
+
+
+async def models(call: Call) -> Reply:
+    return [encode(info) for info in await call.service.client.models()]
+
+
+async def load(call: Call) -> Reply:
+    name = _field(call, "name", str, "")
+    options = _field(call, "options", LoadOptions, LoadOptions())
+    call.service.check_name(name)
+    return _lines(_loading(call, name, options))
+
+
+async def unload(call: Call) -> Reply:
+    await call.service.client.unload(_field(call, "name", str, ""))
+    return {}
+
+
+async def details(call: Call) -> Reply:
+    found = await call.service.client.details(_field(call, "model", str))
+    return dict(encode(found))
+
+
+async def tokenize(call: Call) -> Reply:
+    return await call.service.client.tokenize(
+        _field(call, "text", str, ""),
+        _field(call, "add_special", bool, True),
+        _field(call, "parse_special", bool, True),
+        _field(call, "model", str),
+    )
+
+
+async def detokenize(call: Call) -> Reply:
+    ids = _field(call, "ids", _Ids, ())
+    return await call.service.client.detokenize(ids, _field(call, "model", str))
+
+
+async def token_bytes(call: Call) -> Reply:
+    ids = _field(call, "ids", _Ids, ())
+    pieces = await call.service.client.token_bytes(ids, _field(call, "model", str))
+    return [piece.decode("latin-1") for piece in pieces]
+
+
+async def pieces(call: Call) -> Reply:
+    ids = _field(call, "ids", _Ids, ())
+    return list(await call.service.client.pieces(ids, _field(call, "model", str)))
+
+
+async def chat_prompt(call: Call) -> Reply:
+    return await call.service.client.chat_prompt(*_conversation(call))
+
+
+async def chat_ids(call: Call) -> Reply:
+    return list(await call.service.client.chat_ids(*_conversation(call)))
+
+
+async def stats(call: Call) -> Reply:
+    return dict(encode(await call.service.client.stats()))
+
+
+_HANDLERS = (
+    submit,
+    abort,
+    models,
+    load,
+    unload,
+    details,
+    tokenize,
+    detokenize,
+    token_bytes,
+    pieces,
+    chat_prompt,
+    chat_ids,
+    stats,
+)
+FAMILY = Family(
+    tuple(Route("POST", f"{_PREFIX}/{handler.__name__}", handler) for handler in _HANDLERS),
+    native_error,
+)
+
+
+def _lines(parts: AsyncGenerator[Any, None]) -> Stream:
+    return Stream(parts, json_line, b"application/x-ndjson", native_error)
+
+
+def _field(call: Call, name: str, kind: Any, default: Any = None) -> Any:
+    """A parameter of this type; null and missing are the default."""
+    value = call.fields.get(name)
+    return default if value is None else decode(kind, value, name)
+
+
+def _conversation(
+    call: Call,
+) -> tuple[Messages, list[Message] | None, str | None, Mapping[str, Any]]:
+    tools = _field(call, "tools", tuple[dict[str, Any], ...])
+    return (
+        _field(call, "messages", tuple[dict[str, Any], ...], ()),
+        None if tools is None else list(tools),
+        _field(call, "model", str),
+        _field(call, "variables", dict[str, Any], {}),
+    )
+
+
+class _Progress:
+    """A Report whose lines another thread's event loop reads."""
+
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+
+    def advance(self, what: str, done: int, total: int | None) -> None:
+        self._put({"stage": what, "done": done, "total": total})
+
+    def note(self, text: str) -> None:
+        self._put({"note": text})
+
+    def end(self, _: object) -> None:
+        self.lines.put_nowait(None)
+
+    def _put(self, line: dict[str, Any]) -> None:
+        with suppress(RuntimeError):  # the loop has ended before the model has
+            self._loop.call_soon_threadsafe(self.lines.put_nowait, line)
+
+
+async def _loading(call: Call, name: str, options: LoadOptions) -> AsyncGenerator[Any, None]:
+    """What is told while a model is loaded, then the model."""
+    progress = _Progress()
+    loading = asyncio.ensure_future(call.service.client.load(name, options, progress))
+    loading.add_done_callback(progress.end)
+    try:
+        while (line := await progress.lines.get()) is not None:
+            yield line
+        yield {"model": encode(await loading)}
+    finally:
+        loading.cancel()

@@ -1,0 +1,72 @@
+"""uvicorn's HTTP/1.1 connection, with an end to those that say nothing and a look at who calls.
+
+Knows nothing of requests.
+"""
+
+import asyncio
+import os
+import socket
+import struct
+from typing import cast
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_SECONDS = 20.0  # until a request's headers must have arrived
+
+_CREDENTIALS = struct.Struct("3i")  # process, user, group
+
+
+class Connection(H11Protocol):
+    """Closes a connection whose request's headers do not arrive, and one of another user."""
+
+    header_seconds = HEADER_SECONDS
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
+        peer: socket.socket = transport.get_extra_info("socket")
+        if peer.family == socket.AF_UNIX:
+            if not _may_call(peer):
+                self.transport.abort()
+                return
+        else:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._forget()
+
+    def _watch(self) -> None:
+        """Starts the clock when headers are awaited, stops it when they are there."""
+        awaits_headers = self.cycle is None or self.cycle.response_complete
+        if not awaits_headers:
+            self._forget()
+        elif self._deadline is None and self.timeout_keep_alive_task is None:
+            self._deadline = self.loop.call_later(self.header_seconds, self._give_up)
+
+    def _forget(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        self.transport.close()
+
+
+def _may_call(peer: socket.socket) -> bool:
+    """Whether this user or root calls, where the system tells."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True
+    _, user, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, option, 12))
+    return user in (0, os.getuid())

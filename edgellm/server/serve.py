@@ -1,0 +1,70 @@
+"""Runs a server on its sockets until it is told to stop. Knows nothing of routes."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+
+import uvicorn
+
+from edgellm.server.app import make_app
+from edgellm.server.listen import Listener
+from edgellm.server.protocol import Connection
+from edgellm.server.service import Service
+
+_KEEP_ALIVE = 75  # seconds that a connection may idle between requests
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server with our signals instead of its own, which would end the process early."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+async def serve(
+    service: Service,
+    listeners: Sequence[Listener],
+    prepare: Callable[[], Awaitable[None]],
+    stop: asyncio.Event,
+    grace: int = 10,
+) -> None:
+    """Serves until `stop`, SIGTERM or SIGINT; running answers then have `grace` seconds to end.
+
+    prepare: awaited once the sockets answer, to load models; its error ends the server.
+    """
+    config = uvicorn.Config(
+        make_app(service),
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=grace,
+        h11_max_incomplete_event_size=service.settings.max_header,
+    )
+    server = _Server(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    service.is_loading = True
+    serving = asyncio.ensure_future(server.serve([listener.socket for listener in listeners]))
+    preparing = asyncio.ensure_future(prepare())
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({preparing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if preparing.done():
+            preparing.result()
+            service.is_loading = False
+            await stopping
+    finally:
+        preparing.cancel()
+        stopping.cancel()
+        server.should_exit = True
+        await serving
+        await asyncio.gather(preparing, stopping, return_exceptions=True)

@@ -1,0 +1,106 @@
+"""What all routes share: the engine's client, the limits, the counts. Knows nothing of HTTP."""
+
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from edgellm.catalog import CatalogEntry, load_catalog
+from edgellm.client import Client
+from edgellm.errors import CatalogError, RequestError
+from edgellm.server.failures import Refusal
+from edgellm.server.settings import Settings
+from edgellm.types import ModelInfo, Request, TokenEvent
+
+_RETRY_AFTER = 2  # seconds
+
+
+@dataclass
+class Totals:
+    """Counts since the server began; seconds are summed over answers."""
+
+    requests: int = 0
+    refused: int = 0
+    aborted: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    generated_tokens: int = 0
+    prompt_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+
+@dataclass
+class Service:
+    """One server's state. in_flight: answers being generated. is_loading: not ready yet."""
+
+    client: Client
+    settings: Settings = field(default_factory=Settings)
+    totals: Totals = field(default_factory=Totals)
+    started: float = field(default_factory=time.time)
+    in_flight: int = 0
+    is_loading: bool = False
+    catalog: Mapping[str, CatalogEntry] = field(default_factory=dict)
+
+    def reload_catalog(self) -> None:
+        """Reads which names may be loaded. Keeps what it had when the file is wrong: it raises."""
+        self.catalog = load_catalog()
+
+    async def model(self, name: str | None) -> ModelInfo:
+        """The loaded model that a request means.
+
+        With one model loaded any name means it: clients send names of their own. RequestError
+        when it is not clear.
+        """
+        models = await self.client.models()
+        if not models:
+            if self.is_loading:
+                raise Refusal(503, "unavailable_error", "Loading model", _RETRY_AFTER)
+            raise RequestError("no model is loaded: name one when the server is started", "model")
+        for info in models:
+            if info.name == name or f"{info.name}:latest" == name:
+                return info
+        if len(models) == 1:
+            return models[0]
+        loaded = ", ".join(info.name for info in models)
+        what = "no model is named" if name is None else f"no model {name!r} is loaded"
+        raise RequestError(f"{what}; loaded: {loaded}", "model")
+
+    def check_name(self, name: str) -> None:
+        """CatalogError unless a request may have this model loaded: a name, never a path."""
+        if not self.settings.any_path and name.lower() not in self.catalog:
+            raise CatalogError(f"{name!r} is not in the catalogue: only its models can be loaded")
+
+    async def generate(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
+        """The events of a request, counted, unless there are too many requests already."""
+        answers = request.params.n
+        if self.in_flight + answers > self.settings.max_requests:
+            self.totals.refused += 1
+            raise Refusal(
+                503,
+                "unavailable_error",
+                f"{self.in_flight} answers are being written and {self.settings.max_requests} "
+                "may be: try again in a moment",
+                _RETRY_AFTER,
+            )
+        self.in_flight += answers
+        self.totals.requests += 1
+        unfinished = answers
+        try:
+            async with aclosing(self.client.submit(request)) as events:
+                async for event in events:
+                    if event.finish_reason is not None:
+                        unfinished -= 1
+                        self._count(event)
+                    yield event
+        finally:
+            self.in_flight -= answers
+            self.totals.aborted += unfinished
+
+    def _count(self, event: TokenEvent) -> None:
+        totals, usage, timings = self.totals, event.usage, event.timings
+        if usage is not None and timings is not None:
+            totals.prompt_tokens += usage.prompt_tokens
+            totals.cached_tokens += usage.cached_tokens
+            totals.generated_tokens += usage.completion_tokens
+            totals.prompt_seconds += timings.first_token - timings.queued
+            totals.decode_seconds += timings.decode
