@@ -35,5 +35,9 @@ def socket_path() -> Path:
     if given:
         return Path(given).expanduser()
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(runtime) / "edgellm" if runtime else _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "run"
+    folder = (
+        Path(runtime) / "edgellm"
+        if runtime
+        else _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "run"
+    )
     return folder / "edgellm.sock"

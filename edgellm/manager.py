@@ -62,9 +62,7 @@ class Manager:
                 raise RequestError(f"a model named {name!r} is loaded already", "model")
             self._loading.add(name)
         try:
-            model = load_model(
-                path, name, options or LoadOptions(), sampling, self._backends, note
-            )
+            model = load_model(path, name, options or LoadOptions(), sampling, self._backends, note)
             self.add(model)
         finally:
             self._loading.discard(name)

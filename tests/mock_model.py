@@ -1,7 +1,7 @@
 """A model and a tokenizer without weights: what the engine says can be written in a test."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
 from edgellm.scheduler import Limits, Scheduler
 from edgellm.sequence import Chunk
+from edgellm.tokenizer.special import FimTokens
 from edgellm.types import ModelInfo
 
 EOG, BOS = 256, 257
@@ -26,6 +27,7 @@ class ByteTokenizer:
     add_bos = True
     space_prefix = False
     bos_text, eos_text = "<bos>", "<eos>"
+    fim = FimTokens(prefix=1, suffix=2, middle=3, repository=4, file_separator=5)
 
     def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
         return [BOS] * add_special + list(text.encode())
@@ -114,6 +116,7 @@ class MockTemplate:
     """Says who speaks."""
 
     is_default = False
+    source = "{{ messages }}"
 
     def close(self) -> None:
         pass
@@ -132,6 +135,10 @@ class MockFile:
     """Stands for a model file."""
 
     is_closed = False
+    tensors: Mapping[str, object] = {}
+
+    def integer(self, key: str) -> int | None:
+        return None
 
     def close(self) -> None:
         self.is_closed = True

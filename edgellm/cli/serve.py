@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from edgellm.cli import options
-from edgellm.cli.output import printable
 from edgellm.cli.progress import DownloadProgress
 from edgellm.client import LocalClient
 from edgellm.config import socket_path
@@ -33,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where")
     group.add_argument("--socket", metavar="PATH", help=f"Unix socket (default {socket_path()})")
     group.add_argument(
-        "--host", metavar="NAME", help="listen on TCP, not on a Unix socket (with --port: 127.0.0.1)"
+        "--host",
+        metavar="NAME",
+        help="listen on TCP, not on a Unix socket (with --port: 127.0.0.1)",
     )
     group.add_argument("--port", type=int, metavar="N", help=f"port of TCP (default {_PORT})")
     group = parser.add_argument_group("who")
@@ -125,9 +126,9 @@ async def _serve(
     listeners: list[Listener],
     report: DownloadProgress,
 ) -> None:
-    stop = asyncio.Event()
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
     if args.private:
-        _stop_with_parent(asyncio.get_running_loop(), stop)
+        _stop_with_parent(loop, stop)
     async with LocalClient(report=report) as client:
         service = Service(client, settings)
         service.reload_catalog()
@@ -142,7 +143,9 @@ async def _serve(
             except CatalogError as error:
                 report.note(f"the catalogue stays as it was: {error}")
 
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload_catalog)
+        loop.add_signal_handler(signal.SIGHUP, reload_catalog)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
         await serve(service, listeners, load_models, stop)
 
 

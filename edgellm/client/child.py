@@ -16,7 +16,6 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import edgellm
 from edgellm.client.http import exchange
 from edgellm.client.socket import SocketClient
 from edgellm.errors import ConnectionFailed, EdgeLLMError
@@ -102,7 +101,7 @@ class ChildClient(SocketClient):
     async def _spawn(self) -> None:
         """Starts the child and waits until it listens."""
         # Our own package and no folder that merely happens to be the current one.
-        paths = [str(Path(edgellm.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         with self._stderr.open("wb") as stderr:
             self._process = subprocess.Popen(
                 [*self._command, "--socket", str(self.address)],

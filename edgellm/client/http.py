@@ -26,7 +26,14 @@ class Address:
     tls: bool = False
 
     def __str__(self) -> str:
-        return str(self.path or f"{self.host}:{self.port}")
+        return str(self.path or self.name)
+
+    @property
+    def name(self) -> str:
+        """What the Host header says."""
+        if self.path is not None:
+            return "localhost"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(text: str) -> Address:
@@ -87,7 +94,7 @@ async def exchange(
     try:
         connection = h11.Connection(h11.CLIENT)
         headers = [
-            ("Host", f"{address.host}:{address.port}" if address.path is None else "localhost"),
+            ("Host", address.name),
             ("Content-Length", str(len(body))),
             ("Content-Type", "application/json"),
             ("Connection", "close"),

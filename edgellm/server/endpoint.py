@@ -93,7 +93,7 @@ def server_sent(part: Any) -> bytes:
 
 def typed_server_sent(part: Mapping[str, Any]) -> bytes:
     """A frame of server-sent events whose name is the part's type."""
-    return b"event: " + part["type"].encode() + b"\n" + server_sent(part)
+    return f"event: {part['type']}\n".encode() + server_sent(part)
 
 
 class Endpoint:
@@ -236,9 +236,7 @@ class _Answer:
         self._status = status
         cors = cors_headers(self._scope, self._service.settings)
         all_headers = [(b"content-type", media_type), *headers, *cors]
-        await self._send(
-            {"type": "http.response.start", "status": status, "headers": all_headers}
-        )
+        await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
 
 
 def _body(data: bytes, more: bool = True) -> Message:

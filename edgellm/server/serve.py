@@ -1,7 +1,6 @@
 """Runs a server on its sockets until it is told to stop. Knows nothing of routes."""
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 
@@ -16,7 +15,7 @@ _KEEP_ALIVE = 75  # seconds that a connection may idle between requests
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with our signals instead of its own, which would end the process early."""
+    """uvicorn's server without handlers of signals: the caller has its own."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -30,7 +29,7 @@ async def serve(
     stop: asyncio.Event,
     grace: int = 10,
 ) -> None:
-    """Serves until `stop`, SIGTERM or SIGINT; running answers then have `grace` seconds to end.
+    """Serves until `stop`; running answers then have `grace` seconds to end.
 
     prepare: awaited once the sockets answer, to load models; its error ends the server.
     """
@@ -49,9 +48,6 @@ async def serve(
         h11_max_incomplete_event_size=service.settings.max_header,
     )
     server = _Server(config)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     service.is_loading = True
     serving = asyncio.ensure_future(server.serve([listener.socket for listener in listeners]))
     preparing = asyncio.ensure_future(prepare())

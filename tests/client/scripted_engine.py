@@ -1,0 +1,13 @@
+"""`edgellm serve` with a scripted model already loaded: the child process of tests."""
+
+import sys
+
+from edgellm import cli
+from edgellm.cli import serve
+from edgellm.client import LocalClient
+from tests.mock_model import MockModel, make_manager, says
+
+if __name__ == "__main__":
+    manager = make_manager(MockModel(says("x" * 60), delay=0.01))
+    serve.LocalClient = lambda report: LocalClient(manager)  # type: ignore[misc,assignment]
+    sys.exit(cli.main(["serve", "--private", *sys.argv[1:]]))

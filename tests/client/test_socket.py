@@ -1,0 +1,183 @@
+"""The same door over a socket: what LocalClient gives comes out of SocketClient unchanged."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgellm.client import Client, LocalClient, SocketClient
+from edgellm.errors import (
+    CatalogError,
+    ConnectionFailed,
+    ContextOverflow,
+    EdgeLLMError,
+    RequestError,
+)
+from edgellm.server.listen import tcp_listener, unix_listener
+from edgellm.server.settings import Settings
+from edgellm.types import LoadOptions, Request, SamplingParams, TokenEvent
+from tests.mock_model import MockModel, make_manager, noise, says
+from tests.server.serving import serving
+
+GREEDY = SamplingParams(temperature=0)
+Body = Callable[[SocketClient, LocalClient], Coroutine[Any, Any, None]]
+
+
+async def events_of(client: Client, request: Request) -> list[TokenEvent]:
+    return [event async for event in client.submit(request)]
+
+
+def both_ways(model: MockModel, folder: Path, body: Body, settings: Settings | None = None) -> None:
+    """Runs `body` over a Unix socket and over TCP."""
+
+    async def main() -> None:
+        for listener in (unix_listener(folder / "s" / "edgellm.sock"), tcp_listener("::1", 0)):
+            async with (
+                LocalClient(make_manager(model)) as local,
+                serving(local, listener, settings),
+                SocketClient(listener.where) as client,
+            ):
+                await body(client, local)
+
+    asyncio.run(main())
+
+
+def test_every_call_gives_what_it_gives_here(tmp_path: Path) -> None:
+    async def body(client: SocketClient, local: LocalClient) -> None:
+        is_client: Client = client
+        assert await is_client.models() == await local.models()
+        assert await client.tokenize("äb") == await local.tokenize("äb")
+        assert await client.tokenize("b", add_special=False) == [98]
+        assert await client.detokenize([0xC3, 0xA4, 98]) == "äb"
+        assert await client.token_bytes([0xC3, 98]) == [b"\xc3", b"b"]
+        assert await client.pieces([0xC3, 0xA4, 98]) == await local.pieces([0xC3, 0xA4, 98])
+        messages = [{"role": "user", "content": "hi"}]
+        assert await client.chat_prompt(messages) == "user:hi\nassistant:"
+        assert await client.chat_ids(messages) == await local.chat_ids(messages)
+        assert await client.details() == await local.details()
+        assert await client.stats() == await local.stats()
+        await client.abort("nobody")
+
+    both_ways(MockModel(says("ok")), tmp_path, body)
+
+
+def test_events_come_out_unchanged(tmp_path: Path) -> None:
+    params = SamplingParams(temperature=1.5, seed=3, n=3, max_tokens=7, logprobs=2)
+
+    async def body(client: SocketClient, local: LocalClient) -> None:
+        def told(events: list[TokenEvent]) -> Any:
+            return sorted((e.index, e.text, e.token_ids, e.logprobs, e.usage) for e in events)
+
+        request = Request("hi\ud800"[:2], params, request_id="mine")
+        remote = await events_of(client, request)
+        assert told(remote) == told(await events_of(local, request))
+        assert remote[-1].timings is not None
+
+    both_ways(MockModel(noise), tmp_path, body)
+
+
+def test_the_scripted_error_and_the_requests_own(tmp_path: Path) -> None:
+    async def body(client: SocketClient, local: LocalClient) -> None:
+        with pytest.raises(ContextOverflow) as overflow:
+            await events_of(client, Request("x" * 64))
+        assert (overflow.value.prompt_tokens, overflow.value.context_length) == (65, 64)
+        with pytest.raises(RequestError) as wrong:
+            await events_of(client, Request("hi", SamplingParams(top_p=2.0)))
+        assert wrong.value.field == "top_p"
+        with pytest.raises(RequestError, match="'other'"):
+            await events_of(client, Request("hi", model="other"))
+        with pytest.raises(EdgeLLMError, match="MemoryError: too large"):
+            await events_of(client, Request("hi", GREEDY))
+        with pytest.raises(CatalogError, match="not in the catalogue"):
+            await client.load("/etc/passwd")
+
+    def logits(tokens: list[int], num_prompt_tokens: int) -> Any:
+        if len(tokens) > 5:
+            raise MemoryError("too large")
+        return says("xxxxxxxx")(tokens, num_prompt_tokens)
+
+    both_ways(MockModel(logits), tmp_path, body)
+
+
+async def is_idle(client: Client) -> bool:
+    for _ in range(500):
+        (stats,) = (await client.stats()).values()
+        if not stats.running and not stats.waiting:
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+def test_a_lost_connection_frees_the_sequence(tmp_path: Path) -> None:
+    async def body(client: SocketClient, local: LocalClient) -> None:
+        async with aclosing(client.submit(Request("hi", GREEDY))) as stream:
+            async for _ in stream:
+                break
+        assert await is_idle(local)
+        (stats,) = (await local.stats()).values()
+        assert stats.tokens_generated < 50
+
+    both_ways(MockModel(says("x" * 60), delay=0.005), tmp_path, body)
+
+
+def test_abort_by_id_ends_the_stream(tmp_path: Path) -> None:
+    async def body(client: SocketClient, local: LocalClient) -> None:
+        seen = []
+        async for event in client.submit(Request("hi", GREEDY, request_id="mine")):
+            seen.append(event)
+            if len(seen) == 2:
+                await client.abort("mine")
+        assert seen[-1].finish_reason == "abort"
+
+    both_ways(MockModel(says("x" * 60), delay=0.005), tmp_path, body)
+
+
+def test_loading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Progress:
+        def __init__(self) -> None:
+            self.told: list[object] = []
+
+        def advance(self, what: str, done: int, total: int | None) -> None:
+            self.told.append((what, done, total))
+
+        def note(self, text: str) -> None:
+            self.told.append(text)
+
+    async def body(client: SocketClient, local: LocalClient) -> None:
+        manager = local._manager
+        (info,) = manager.models()
+        asked: list[object] = []
+
+        def load(name: str, options: LoadOptions | None, report: Any) -> Any:
+            asked.append((name, options))
+            report.advance("model.gguf", 5, None)
+            report.note("half of it")
+            if name == "broken":
+                raise CatalogError("it is broken")
+            return info
+
+        monkeypatch.setattr(manager, "load", load)
+        progress, options = Progress(), LoadOptions(threads=2, kv_cache_type="f32")
+        assert await client.load("some.gguf", options, progress) == info
+        assert progress.told == [("model.gguf", 5, None), "half of it"]
+        assert asked == [("some.gguf", options)]
+        with pytest.raises(CatalogError, match="it is broken"):
+            await client.load("broken")
+        await client.unload(info.name)
+        assert await client.models() == ()
+
+    both_ways(MockModel(says("ok")), tmp_path, body, Settings(any_path=True))
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionFailed, match="edgellm serve"):
+        asyncio.run(SocketClient(str(tmp_path / "none.sock")).models())
+    listener = tcp_listener("127.0.0.1", 0)
+    listener.close()
+    with pytest.raises(ConnectionFailed, match="edgellm serve"):
+        asyncio.run(SocketClient(listener.where).models())
+    with pytest.raises(RequestError, match="no address"):
+        SocketClient("http://localhost:nothing")
