@@ -119,15 +119,22 @@ class Plan:
 
     def vector(self, weight: Weight | None) -> int:
         """Address of a float32 vector, padded so that whole SIMD words may be read; 0 for none."""
-        if weight is None:
-            return 0
-        if weight.format.name != "F32":
-            raise BackendError(f"{weight.name}: vectors must be F32, not {weight.format.name}")
-        values = weight.data.reshape(-1).view(np.float32)
-        copy = np.zeros(layout.padded(len(values)), np.float32)
-        copy[: len(values)] = values
+        return 0 if weight is None else self.matrix(floats(weight).reshape(1, -1))
+
+    def matrix(self, values: npt.NDArray[np.float32]) -> int:
+        """Address of a copy of a small matrix, its rows padded with zeros."""
+        rows, columns = values.shape
+        copy = np.zeros((rows, layout.padded(columns)), np.float32)
+        copy[:, :columns] = values
         self.keep.append(copy)
         return int(copy.ctypes.data)
+
+
+def floats(weight: Weight) -> npt.NDArray[np.float32]:
+    """The numbers of a small float32 weight, (rows, columns)."""
+    if weight.format.name != "F32":
+        raise BackendError(f"{weight.name}: vectors must be F32, not {weight.format.name}")
+    return weight.data.view(np.float32).reshape(weight.rows, weight.columns)
 
 
 def _reads_int8(call: OpCall, value: Value) -> bool:

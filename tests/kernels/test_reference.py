@@ -205,7 +205,10 @@ def test_every_op_of_the_builder_is_there() -> None:
     x = b.attention(x, x, x, num_heads=1, num_kv_heads=1, scale=1.0)
     routing = b.moe_route(x, 2, gating="softmax")
     x = b.moe_combine(b.moe_matmul(x, routing, matrix, experts=4), routing)
-    b.select_outputs(b.softplus(b.columns(x, 0, 2)))
+    x = b.softplus(b.short_convolution(x, weight(np.ones((2, 3)))))
+    x = b.selective_scan(x, x, x, x, weight(np.ones((2, 1))), weight(np.ones(2)))
+    x = b.delta_rule(x, x, x, x, x, weight(np.ones(2)), key_heads=2)
+    b.select_outputs(b.columns(x, 0, 2))
     families = [family for family in Builder.__mro__ if issubclass(family, Recording)]
     methods = {name for family in families[1:-1] for name in vars(family) if name[0] != "_"}
     assert {call.op for call in b.calls} == methods | {"store_kv"} == set(reference.OPS)

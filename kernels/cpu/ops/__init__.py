@@ -10,6 +10,8 @@ from importlib import import_module
 _FAMILIES = (
     "activation",
     "attention",
+    "convolution",
+    "delta_rule",
     "elementwise",
     "embed",
     "executor",
@@ -20,6 +22,7 @@ _FAMILIES = (
     "quantize",
     "read",
     "rope",
+    "scan",
     "store_kv",
 )
 

@@ -14,6 +14,7 @@ from edgellm.kernels.cpu.simd import (
     power_of_two,
     round_even,
     splat_f32,
+    store_f32,
     to_i32,
 )
 
@@ -49,6 +50,13 @@ def f32(address, index):
 def i32(address, index):
     """Element of an int32 array."""
     return np.int64(pointer(address, np.int32)[index])
+
+
+@inline
+def clear(address, size):
+    """Makes `size` bytes zero, a multiple of 32."""
+    for i in range(0, size, 32):
+        store_f32(address + i, splat_f32(np.float32(0.0)))
 
 
 @inline

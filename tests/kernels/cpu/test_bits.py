@@ -14,7 +14,7 @@ from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.formats import Format, dequantize_rows
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.ops import Builder
-from edgellm.kernels.program import ATTENTION_TILE, Program
+from edgellm.kernels.program import ATTENTION_TILE, Program, Value, Weight
 from tests.kernels.cpu.programs import (
     COMPUTED,
     VOCABULARY,
@@ -157,10 +157,10 @@ def prompt_rows(
 ) -> Array:
     """Outputs of all positions of one prompt, run the given way."""
     prompt = np.random.default_rng(0).integers(0, VOCABULARY, LENGTH).astype(np.int32)
-    group = streams(np.random.default_rng(way.seed), 1 + way.neighbours, LENGTH + 1, 1)
-    stream, neighbours = group[0], group[1:]
+    all_streams = streams(np.random.default_rng(way.seed), 1 + way.neighbours, LENGTH + 1, 1)
+    stream, neighbours = all_streams[0], all_streams[1:]
     stream.ids = prompt
-    kv = storage(program, len(group) * len(stream.tables[0]), cache, cache)
+    kv = storage(program, len(all_streams) * len(stream.tables[0]), cache, cache)
     executable = backends[way.threads].load(program, kv)
     parts = []
     for size in way.sizes():
@@ -168,7 +168,8 @@ def prompt_rows(
         work.insert(way.neighbours // 2, (stream, size))
         before = way.neighbours // 2
         parts.append(executable.run(pack(work))["logits"][before : before + size])
-        forget(kv, stream, program.kv_groups[0].window)
+        for group in program.kv_groups:
+            forget(kv, stream, group.window)
     return np.concatenate(parts)
 
 
@@ -191,6 +192,36 @@ def test_attention_ten_ways(
     assert np.all(np.isfinite(expected))
     for way in WAYS[1:]:
         assert_same_bits(prompt_rows(backends, program, cache, way), expected)
+
+
+def recurrent_program(is_fine: bool) -> Program:
+    """A convolution, a scan and a delta rule, which feed each other; decay by head or finer."""
+    rng = np.random.default_rng(12)
+    heads, size = 4, 24
+    b = Builder()
+
+    def rows(width: int) -> Value:
+        return rows_of(b, normal(rng, VOCABULARY, width))
+
+    def rates(columns: int) -> Weight:
+        return stored(-rng.uniform(0.01, 1, (heads, columns)))
+
+    x = b.short_convolution(rows(heads * 20), stored(normal(rng, heads * 20, 4)), silu=True)
+    dt = b.softplus(rows(heads))
+    a = rates(size if is_fine else 1)
+    v = b.selective_scan(x, dt, rows(2 * size), rows(2 * size), a, stored(np.ones(heads)), groups=2)
+    q, k = (b.rms_norm(rows(2 * size), stored(np.full(size, size**-0.5)), 0, 2) for _ in range(2))
+    dt = b.softplus(rows(heads * size)) if is_fine else dt
+    return b.finish(logits=b.delta_rule(q, k, v, dt, rows(heads), rates(1), key_heads=2))
+
+
+@pytest.mark.parametrize("is_fine", [False, True], ids=["by head", "by element"])
+def test_recurrences_ten_ways(backends: Mapping[int, CpuBackend], is_fine: bool) -> None:
+    program = recurrent_program(is_fine)
+    expected = prompt_rows(backends, program, "f32", WAYS[0])
+    assert np.all(np.isfinite(expected)) and len(np.unique(expected, axis=0)) == LENGTH
+    for way in WAYS[1:]:
+        assert_same_bits(prompt_rows(backends, program, "f32", way), expected)
 
 
 @pytest.mark.parametrize("border", [255, 256, 257, 511, 512, 513])

@@ -172,6 +172,42 @@ def moe_combine(m: Maker) -> Value:
     return m.b.moe_combine(m.rows(top_k * width), routing)
 
 
+def short_convolution(m: Maker) -> Value:
+    channels, kernel = m.pick(36, 64, 3), m.pick(4, 1, 3)
+    weight = stored(normal(m.rng, channels, kernel))
+    x = m.b.short_convolution(m.rows(channels), weight, m.maybe(channels), silu=m.pick(True, False))
+    return m.b.short_convolution(x, stored(normal(m.rng, channels, 2)))
+
+
+def selective_scan(m: Maker) -> Value:
+    heads, head_dim, groups = m.pick((6, 1, 1), (4, 5, 2), (2, 8, 1))
+    size = m.pick(16, 5, 24)
+    return m.b.selective_scan(
+        m.rows(heads * head_dim),
+        m.b.softplus(m.rows(heads)),
+        m.rows(groups * size),
+        m.rows(groups * size),
+        stored(-m.rng.uniform(0.1, 3, (heads, m.pick(1, size)))),
+        stored(normal(m.rng, heads)),
+        groups=groups,
+    )
+
+
+def delta_rule(m: Maker) -> Value:
+    heads, key_heads, key_dim, value_dim = m.pick(4, 2), m.pick(2, 1), m.pick(16, 5), m.pick(32, 20)
+    q, k = (m.b.rms_norm(m.rows(key_heads * key_dim), None, 1e-6, key_heads) for _ in range(2))
+    return m.b.delta_rule(
+        q,
+        m.b.multiply(k, key_dim**-0.5),
+        m.rows(heads * value_dim),
+        m.b.softplus(m.rows(heads * m.pick(1, key_dim))),
+        m.rows(heads),
+        stored(-m.rng.uniform(0.1, 3, heads)),
+        key_heads=key_heads,
+        order=m.pick("grouped", "tiled"),
+    )
+
+
 CASES: Mapping[str, Callable[[Maker], Value]] = {
     "embed": embed,
     "rms_norm": rms_norm,
@@ -190,6 +226,9 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
     "moe_route": moe_route,
     "moe_matmul": moe_matmul,
     "moe_combine": moe_combine,
+    "short_convolution": short_convolution,
+    "selective_scan": selective_scan,
+    "delta_rule": delta_rule,
 }
 
 
@@ -232,6 +271,10 @@ def compare(backend: CpuBackend, program: Program, m: Maker) -> None:
         np.testing.assert_array_equal(by_dimension.swapaxes(2, 3), other)
     for mine, other in zip(ours.values, theirs.values, strict=True):
         np.testing.assert_array_equal(mine, other)
+    for mine, other, state in zip(ours.states, theirs.states, program.state_layers, strict=True):
+        for stream in all_streams:
+            got, want = (s[stream.slot, :, : state.width] for s in (mine, other))
+            assert_close(got, want)
 
 
 def assert_close(got: Array, want: Array) -> None:
