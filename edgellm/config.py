@@ -19,6 +19,11 @@ def models_dir() -> Path:
     return _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "models"
 
 
+def history_file() -> Path:
+    """The conversations of `edgellm chat`."""
+    return _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "history.db"
+
+
 def cache_dir() -> Path:
     """Folder of everything that can be made again, such as compiled kernels."""
     return _root(platformdirs.user_cache_dir("edgellm", appauthor=False)) / "cache"

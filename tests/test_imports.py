@@ -19,7 +19,8 @@ ROOT = Path(__file__).parent.parent
 # Top to bottom.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("", "__main__"),
-    ("cli", "tui", "lsp"),
+    ("cli",),
+    ("tui", "lsp"),
     ("server",),
     ("eval", "bench", "quantize"),
     ("llm", "client"),
@@ -45,7 +46,7 @@ RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in laye
 
 # Rooms that see less than their layer would let them.
 ONLY = {
-    "tui": {"client", "types", "sampling_params", "options"},
+    "tui": {"client", "types", "sampling_params", "options", "errors"},
     "gguf_loader": {"errors"},
     "kernels.formats": {"errors"},
     "kernels.program": {"kernels.formats", "errors"},

@@ -27,6 +27,7 @@ from edgellm.version import __version__
 
 # No module is called `list`: importing it here would hide the builtin of that name.
 COMMANDS = {
+    "chat": ("edgellm.cli.chat", "conversations in the terminal"),
     "run": ("edgellm.cli.run", "write one answer to standard output"),
     "serve": ("edgellm.cli.serve", "let other programs use models, over a socket"),
     "pull": ("edgellm.cli.pull", "fetch a model"),

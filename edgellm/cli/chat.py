@@ -1,0 +1,74 @@
+"""`edgellm chat`: conversations in the terminal."""
+
+import argparse
+
+import psutil
+
+from edgellm.catalog import load_catalog
+from edgellm.cli import options
+from edgellm.client import Client, LocalClient
+from edgellm.config import history_file
+from edgellm.pull import entry_of, pull, stored_models
+from edgellm.tui.app import ChatApp
+from edgellm.tui.doors import Advance, Note, Offer
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", help="a model's name, or the path of a GGUF file"
+    )
+    options.add_load_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.model is not None:
+        options.fetch(args.model)
+    app = ChatApp(LocalEngine(), Models(), history_file(), args.model, options.load_options(args))
+    app.run()
+    return app.return_code or 0
+
+
+class _Report:
+    """Passes on what users should know of a model that is loaded."""
+
+    def __init__(self, advance: Advance, note: Note) -> None:
+        self.advance = advance
+        self.note = note
+
+
+class LocalEngine:
+    """An engine in this process."""
+
+    async def start(self, note: Note) -> Client:
+        return LocalClient(report=_Report(lambda *_: None, note))
+
+    def memory(self) -> int | None:
+        resident: int = psutil.Process().memory_info().rss
+        return resident
+
+
+class Models:
+    """The catalogue, and what is stored here."""
+
+    def offers(self) -> tuple[Offer, ...]:
+        stored = {model.name: model for model in stored_models()}
+        catalog = load_catalog()
+        known = [
+            Offer(
+                name=entry.name,
+                description=entry.description,
+                size=stored[entry.name].size if entry.name in stored else entry.size,
+                path=str(stored[entry.name].path) if entry.name in stored else None,
+                license=entry.license,
+            )
+            for entry in catalog.values()
+        ]
+        others = [
+            Offer(model.name, f"from {' + '.join(model.sources)}", model.size, str(model.path))
+            for model in stored.values()
+            if model.name not in catalog
+        ]
+        return (*known, *others)
+
+    def pull(self, name: str, advance: Advance, note: Note) -> None:
+        pull(entry_of(name), _Report(advance, note))

@@ -1,0 +1,238 @@
+"""A client, an engine and a library without weights: what the model says is written in a test."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from textual.pilot import Pilot
+
+from edgellm.client import Client
+from edgellm.errors import ContextOverflow, EdgeLLMError
+from edgellm.tui.app import ChatApp
+from edgellm.tui.chat import Message as Said
+from edgellm.tui.doors import Advance, Note, Offer
+from edgellm.types import (
+    LoadOptions,
+    Message,
+    Messages,
+    ModelInfo,
+    Request,
+    Stats,
+    Timings,
+    TokenEvent,
+    TokenLogprob,
+    Usage,
+)
+
+P = ParamSpec("P")
+
+CONTEXT = 4096
+END = 0x110000  # the id after all characters
+WAIT = 10.0  # seconds that a test waits for the screen at most
+
+
+class ScriptedClient:
+    """A token is a character. `answer` gives the text for a prompt; the end is a token too.
+
+    delay: seconds between tokens. gate: while it is cleared, nothing is written. error: raised by
+    whatever is asked next, and from then on.
+    """
+
+    def __init__(self, answer: Callable[[str], str] = lambda prompt: "An *answer*.") -> None:
+        self.answer = answer
+        self.delay = 0.0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.error: Exception | None = None
+        self.requests: list[Request] = []
+        self.loaded: dict[str, ModelInfo] = {}
+        self.running = 0
+        self.closed = False
+
+    async def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
+        self._check()
+        self.requests.append(request)
+        prompt = "".join(map(_character, request.prompt))
+        if len(prompt) > CONTEXT:
+            raise ContextOverflow(len(prompt), CONTEXT)
+        text = self.answer(prompt)
+        most = request.params.max_tokens or len(text)
+        self.running += 1
+        try:
+            for count, character in enumerate(text[:most], 1):
+                await asyncio.sleep(self.delay)
+                await self.gate.wait()
+                self._check()
+                is_last = count == most < len(text)
+                yield _event(request, character, len(prompt), count, "length" if is_last else None)
+            if most >= len(text):
+                yield _event(request, "", len(prompt), len(text) + 1, "stop")
+        finally:
+            self.running -= 1
+
+    async def abort(self, request_id: str) -> None:
+        self._check()
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        self._check()
+        return tuple(self.loaded.values())
+
+    async def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
+        self._check()
+        if name_or_path == "broken":
+            raise EdgeLLMError("the file is broken")
+        info = ModelInfo(name_or_path, f"/{name_or_path}.gguf", "llama", "cpu", CONTEXT, END + 1, 0)
+        self.loaded[name_or_path] = info
+        return info
+
+    async def unload(self, name: str) -> None:
+        del self.loaded[name]
+
+    async def tokenize(
+        self,
+        text: str,
+        add_special: bool = True,
+        parse_special: bool = True,
+        model: str | None = None,
+    ) -> list[int]:
+        return [ord(character) for character in text]
+
+    async def chat_ids(
+        self, messages: Messages, tools: list[Message] | None = None, model: str | None = None
+    ) -> tuple[int, ...]:
+        self._check()
+        said = "".join(f"<{m['role']}>{m['content']}" for m in messages)
+        return tuple(ord(character) for character in said + "<assistant>")
+
+    async def pieces(self, ids: Sequence[int], model: str | None = None) -> tuple[str, ...]:
+        return tuple(map(_character, ids))
+
+    async def stats(self) -> Mapping[str, Stats]:
+        self._check()
+        return {name: Stats(self.running, 0, 3, 5, 2, (7,)) for name in self.loaded}
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+def _character(token: int) -> str:
+    return "<end>" if token == END else chr(token)
+
+
+def _event(request: Request, text: str, prompt_tokens: int, count: int, reason: Any) -> TokenEvent:
+    token = ord(text) if text else END
+    logprobs = None
+    if request.params.logprobs is not None:
+        top = ((token, -0.1), (ord("X"), -2.5), (ord("ä"), -3.0))
+        logprobs = (TokenLogprob(token, text, -0.1, top),)
+    usage = Usage(prompt_tokens, count) if reason else None
+    timings = Timings(0.0, 0.25, 0.5) if reason else None
+    return TokenEvent(0, text, (token,), logprobs, reason, usage, timings)
+
+
+class ScriptedEngine:
+    """Gives the clients in turn: one more each time that an engine has died."""
+
+    def __init__(self, *clients: ScriptedClient) -> None:
+        self.clients = list(clients)
+        self.starts = 0
+
+    async def start(self, note: Note) -> Client:
+        self.starts += 1
+        return self.clients[min(self.starts, len(self.clients)) - 1]
+
+    def memory(self) -> int | None:
+        return 312_000_000
+
+
+class ScriptedLibrary:
+    """Two models, the second of which must be pulled; `pulling` does that."""
+
+    def __init__(self, stored: bool = True) -> None:
+        self.stored = {"tiny"} if stored else set[str]()
+        self.pulling: Callable[[Advance, Note], None] = lambda advance, note: None
+
+    def offers(self) -> tuple[Offer, ...]:
+        rows = (("tiny", "a tiny model", 98_362_432), ("large", "a large model", 2_497_281_120))
+        return tuple(
+            Offer(name, text, size, f"/{name}.gguf" if name in self.stored else None)
+            for name, text, size in rows
+        )
+
+    def pull(self, name: str, advance: Advance, note: Note) -> None:
+        self.pulling(advance, note)
+        self.stored.add(name)
+
+
+@asynccontextmanager
+async def chatting(
+    folder: Path,
+    client: ScriptedClient | None = None,
+    library: ScriptedLibrary | None = None,
+    size: tuple[int, int] = (100, 24),
+    engine: ScriptedEngine | None = None,
+) -> Any:
+    """The app on a screen of that size, its history in `folder`, with a model loaded."""
+    engine = engine or ScriptedEngine(client or ScriptedClient())
+    app = ChatApp(engine, library or ScriptedLibrary(), folder / "history.db")
+    async with app.run_test(size=size) as pilot:
+        if library is None or library.stored:
+            await until(pilot, lambda: app.session.known("tiny") is not None)
+        yield pilot
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
+    """Lets the app work until the condition holds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + WAIT
+    while not condition():
+        assert loop.time() < end, "the screen never came to that"
+        await pilot.pause(0.01)
+    await pilot.pause()
+
+
+async def say(pilot: Pilot[None], text: str, wait: bool = True) -> None:
+    """Types a prompt and sends it; waits for the answer's end, or for its beginning."""
+    app = pilot.app
+    assert isinstance(app, ChatApp)
+    app.editor.put(text)
+    before = len(app.chat.messages)
+    await pilot.press("enter")
+    if text.startswith("/"):
+        await pilot.pause()
+        return
+    await until(pilot, lambda: len(app.chat.messages) >= before + 2)
+    if wait:
+        await finished(pilot)
+
+
+async def finished(pilot: Pilot[None]) -> None:
+    """Waits until nothing is written any more, and the screen shows it."""
+    app = pilot.app
+    assert isinstance(app, ChatApp)
+    await until(pilot, lambda: not app.session.busy())
+    await until(pilot, lambda: not any(view.generation for view in app.transcript.views))
+
+
+def asynchronous(
+    test: Callable[P, Coroutine[Any, Any, None]],
+) -> Callable[P, None]:
+    """A test that is a coroutine."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+def shown(app: ChatApp) -> list[Said]:
+    """The messages that the screen shows."""
+    return [view.message for view in app.transcript.views]

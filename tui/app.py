@@ -1,0 +1,412 @@
+"""The chat: puts the parts of the screen together, and does what the actions ask for.
+
+Nothing here may block: the engine is asked asynchronously, the history has its own thread, and
+answers are drawn in small pieces.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from textual import on, work
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Button, TextArea
+
+from edgellm.errors import EdgeLLMError
+from edgellm.tui.actions import ACTIONS, BY_NAME, Action
+from edgellm.tui.attachments import attach
+from edgellm.tui.chat import UNTITLED, Chat, Conversation, Message, as_openai, title_of
+from edgellm.tui.doors import Engine, Library
+from edgellm.tui.generation import Generation
+from edgellm.tui.history import History, Store
+from edgellm.tui.palette import Actions
+from edgellm.tui.screens.models import ModelScreen
+from edgellm.tui.session import Session
+from edgellm.tui.themes import THEMES
+from edgellm.tui.widgets.attachment_bar import AttachmentBar
+from edgellm.tui.widgets.completions import Completions
+from edgellm.tui.widgets.conversation_list import ConversationList
+from edgellm.tui.widgets.editor import Editor
+from edgellm.tui.widgets.settings_panel import SettingsPanel
+from edgellm.tui.widgets.status_bar import Status, StatusBar
+from edgellm.tui.widgets.transcript import Transcript
+from edgellm.types import LoadOptions
+
+T = TypeVar("T")
+
+_TICK = 0.25  # seconds between two looks at what the status bar shows
+_LOOK = 2.0  # seconds between two looks for what another program has written
+
+
+class ChatApp(App[None]):
+    """The chat. model: a name or path; None is the one used last, or what the user chooses."""
+
+    TITLE = "edgellm"
+    CSS_PATH = "style.tcss"
+    COMMANDS = {Actions}
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+    BINDINGS = [
+        Binding(action.key, f"act('{action.name}')", action.title, show=False, priority=True)
+        for action in ACTIONS
+    ]
+    actions = ACTIONS
+
+    def __init__(
+        self,
+        engine: Engine,
+        library: Library,
+        history: Path,
+        model: str | None = None,
+        load_options: LoadOptions | None = None,
+    ) -> None:
+        super().__init__()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = THEMES[0].name
+        self.library = library
+        self.history = History(history, self._history_failed)
+        self.session = Session(engine, self._save_message, self._note, self._changed, load_options)
+        self.chat = Chat(Conversation(model=model))
+        self.sidebar = ConversationList()
+        self.transcript = Transcript()
+        self.completions = Completions([(action.name, action.title) for action in ACTIONS])
+        self.editor = Editor(self.completions)
+        self.settings_panel = SettingsPanel()
+        self._attachments = AttachmentBar(self._count_tokens)
+        self._status_bar = StatusBar(id="status")
+        self.is_showing_archived = False
+        self._open: dict[int, Chat] = {}  # those that are shown or in which an answer is written
+        self._done: set[int] = set()  # conversations with an answer that nobody has seen
+        self._query = ""
+        self._version = 0
+        self._memory: int | None = None
+
+    # The parts of the screen.
+
+    def compose(self) -> ComposeResult:
+        yield self.sidebar
+        with Vertical(id="main"):
+            yield self.transcript
+            yield self.completions
+            with Vertical(id="prompt"):
+                yield self.editor
+                yield self._attachments
+        yield self.settings_panel
+        yield self._status_bar
+
+    @property
+    def selected(self) -> Message | None:
+        """The message that has the focus."""
+        view = self.transcript.focused_view
+        return None if view is None else self.chat.messages.get(view.message.id)
+
+    def last(self, role: str) -> Message | None:
+        """The last message of that role on the branch that is shown."""
+        return next((m for m in reversed(self.chat.path()) if m.role == role), None)
+
+    def show_sidebar(self, shown: bool) -> None:
+        self.sidebar.set_class(not shown, "-hidden")
+        self.sidebar.set_class(shown, "-shown")
+
+    def show_settings(self, shown: bool) -> None:
+        self.settings_panel.display = shown
+        if shown:
+            self._show_settings()
+            self.settings_panel.query("Input").first().focus()
+        else:
+            self.editor.focus()
+
+    # Beginning and end.
+
+    async def on_mount(self) -> None:
+        self.settings_panel.display = False
+        self.editor.focus()
+        moved_aside = await self.history.open()
+        if moved_aside is not None:
+            self.notify(
+                f"The history was damaged. It is kept as {moved_aside}, and a new one has begun.",
+                severity="warning",
+                timeout=30,
+            )
+        self.editor.said = await self.history.ask(Store.said)
+        await self._list()
+        await self.refresh_chat()
+        self.set_interval(_TICK, self._show_status)
+        self.set_interval(_LOOK, self._look_for_others)
+        self._choose_first_model()
+
+    @work
+    async def _choose_first_model(self) -> None:
+        """The model given, or that of the newest conversation; else the user chooses one."""
+        name = self.chat.conversation.model
+        if name is None:
+            offers = await asyncio.to_thread(self.library.offers)
+            stored = [offer.name for offer in offers if offer.path is not None]
+            used = [c.model for c in await self.history.ask(Store.conversations) if c.model]
+            name = next((model for model in used if model in stored or Path(model).is_file()), None)
+            name = name or next(iter(stored), None)
+            if name is None:
+                self.ask(ModelScreen(self.library, None, first=True), self.use_model)
+                return
+        await self.attempt(self.use_model(name))
+
+    async def on_unmount(self) -> None:
+        await self.session.close()
+        await self.history.close()
+
+    # Actions.
+
+    def do(self, action: Action, argument: str = "") -> None:
+        """Begins an action; what goes wrong is told."""
+        self.run_worker(self.attempt(action.run(self, argument)), group="actions")
+
+    def action_act(self, name: str) -> None:
+        self.do(BY_NAME[name])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A screen over the conversation has its own keys."""
+        return action != "act" or not isinstance(self.screen, ModalScreen)
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        yield from ()  # the actions have them all
+
+    async def attempt(self, work: Awaitable[None]) -> None:
+        """Awaits it, and tells what the user can do about an error."""
+        try:
+            await work
+        except EdgeLLMError as error:
+            self.notify(str(error), severity="error", markup=False, timeout=10)
+        except (OSError, EOFError) as error:
+            self.notify(f"the engine does not answer: {error}", severity="error", markup=False)
+
+    def ask(self, screen: ModalScreen[T], then: Callable[[T], Awaitable[None]]) -> None:
+        """Shows a screen, and goes on with what the user decided there."""
+
+        async def decided(result: T | None) -> None:
+            if result is not None:
+                await self.attempt(then(result))
+
+        self.push_screen(screen, decided)
+
+    # The conversation that is shown.
+
+    async def open(self, chat: Chat) -> None:
+        """Shows a conversation."""
+        left, self.chat = self.chat, chat
+        if left.id not in self.session.busy():
+            self._open.pop(left.id, None)
+        self._open[chat.id] = chat
+        self._done.discard(chat.id)
+        await self.refresh_chat()
+        self._show_settings()
+
+    async def refresh_chat(self) -> None:
+        """Draws what has changed of the conversation."""
+        await self.transcript.show(self.chat, self.session)
+        self._show_status()
+        await self._list()
+
+    async def change(self, **changes: Any) -> None:
+        """Changes fields of the conversation, and saves it if there is anything in it."""
+        self.chat.change(**changes)
+        if self.chat.messages:
+            self.save_conversation()
+        self._show_settings()
+        await self.refresh_chat()
+
+    def put(self, message: Message) -> None:
+        """Adds a message at the head of the branch that is shown, and saves it."""
+        self._open[self.chat.id] = self.chat
+        self.chat.put(message)
+        self.history.tell(Store.save, self.chat.conversation, [message])
+
+    def forget(self, messages: list[int]) -> None:
+        """Deletes messages that are no longer in the conversation."""
+        self.history.tell(Store.remove_messages, messages)
+        self.save_conversation()
+
+    def save_conversation(self) -> None:
+        self.history.tell(Store.save, self.chat.conversation)
+
+    def leave_chat(self, chat: Chat) -> None:
+        """Keeps nothing of a conversation that has been deleted."""
+        self._open.pop(chat.id, None)
+
+    async def answer(self, parent: int) -> None:
+        """Begins an answer to a message."""
+        model = self.chat.conversation.model
+        message = Message("assistant", parent=parent, finish_reason=None, model=model)
+        self.put(message)
+        self.session.begin(self.chat, message)
+        self.transcript.anchor()
+        await self.refresh_chat()
+
+    async def use_model(self, name: str) -> None:
+        """The conversation goes on with this model."""
+        info = await self.session.model(name)
+        # A stored model keeps its name; a file of the user's own is found again by its path.
+        await self.change(model=name if name == info.name else info.path)
+        self._show_settings()
+
+    async def prompt_ids(self, last: int | None) -> tuple[int, ...]:
+        """The conversation up to a message as token ids."""
+        path = self.chat.path(last) if last is not None else []
+        info = await self.session.model(self.chat.conversation.model)
+        client = await self.session.client()
+        return await client.chat_ids(
+            as_openai(self.chat.conversation.system, path), model=info.name
+        )
+
+    @on(Editor.Submitted)
+    def _submit(self, event: Editor.Submitted) -> None:
+        name, _, argument = event.text.strip()[1:].partition(" ")
+        if not event.text.startswith("/"):
+            self.run_worker(self.attempt(self._send(event.text)), group="actions")
+        elif name in BY_NAME:
+            self.do(BY_NAME[name], argument.strip())
+        else:
+            self.notify(f"no command /{name}: / lists them", severity="warning", markup=False)
+
+    async def _send(self, text: str) -> None:
+        try:
+            content = await asyncio.to_thread(attach, text.strip())
+        except EdgeLLMError:
+            self.editor.put(text)
+            raise
+        if self.chat.conversation.model is None:
+            self.editor.put(text)
+            raise EdgeLLMError("choose a model first: Ctrl+L lists them")
+        await self.session.stop(self.chat)
+        self.history.tell(Store.say, text)
+        if self.chat.conversation.title == UNTITLED and not self.chat.messages:
+            self.chat.change(title=title_of(text))
+        question = Message("user", content, parent=self.chat.conversation.head)
+        self.put(question)
+        await self.answer(question.id)
+
+    @on(TextArea.Changed, "#editor")
+    def _show_attachments(self) -> None:
+        self._attachments.show(self.editor.text)
+
+    @on(SettingsPanel.Changed)
+    def _set(self, event: SettingsPanel.Changed) -> None:
+        self.chat.change(settings=event.settings)
+        if self.chat.messages:
+            self.save_conversation()
+
+    @on(Button.Pressed, "#earlier")
+    async def _show_earlier(self) -> None:
+        await self.transcript.show(self.chat, self.session)
+
+    def _show_settings(self) -> None:
+        info = self.session.known(self.chat.conversation.model)
+        advised = info.sampling if info else {}
+        self.settings_panel.show(self.chat.conversation.settings, advised)
+
+    # The list of conversations.
+
+    async def show_archived(self, archived: bool) -> None:
+        self.is_showing_archived = archived
+        await self._list()
+        self.show_sidebar(True)
+
+    async def _list(self) -> None:
+        found = await self.history.ask(Store.conversations, self._query, self.is_showing_archived)
+        self.sidebar.show(found, self.chat.id, self.session.busy(), self._done)
+
+    @on(ConversationList.Searched)
+    async def _search(self, event: ConversationList.Searched) -> None:
+        self._query = event.query
+        await self._list()
+
+    @on(ConversationList.Chosen)
+    async def _choose(self, event: ConversationList.Chosen) -> None:
+        chat = self._open.get(event.conversation)
+        chat = chat or await self.history.ask(Store.load, event.conversation)
+        if chat is None:
+            self.notify("this chat has been deleted", severity="warning")
+            await self._list()
+            return
+        await self.open(chat)
+        self.editor.focus()
+
+    async def _look_for_others(self) -> None:
+        """Another program may have added conversations."""
+        version = await self.history.ask(Store.version)
+        if version != self._version:
+            self._version = version
+            await self._list()
+        self._memory = await asyncio.to_thread(self.session.memory)
+
+    # What the parts below tell.
+
+    def _changed(self, generation: Generation | None) -> None:
+        """An answer has begun or ended, or a model is being loaded."""
+        if generation is not None:
+            chat, is_over = generation.chat, generation.message.finish_reason is not None
+            if is_over and chat is not self.chat:
+                self._done.add(chat.id)
+                if chat.id not in self.session.busy():
+                    self._open.pop(chat.id, None)
+                self.bell()
+        if self.is_running:
+            self.call_later(self._after_change)
+
+    async def _after_change(self) -> None:
+        self._show_status()
+        self._show_settings()
+        await self._list()
+
+    def _note(self, text: str) -> None:
+        """From any thread."""
+        self.call_later(self.notify, text, markup=False, timeout=10)
+
+    def _history_failed(self, error: Exception) -> None:
+        """From the history's thread."""
+        self.call_later(
+            self.notify, f"the history was not written: {error}", severity="error", markup=False
+        )
+
+    def _save_message(self, conversation: int, message: Message) -> None:
+        self.history.tell(Store.save_message, conversation, message)
+
+    async def _count_tokens(self, text: str) -> int | None:
+        """How many tokens a text has; None while no model is loaded."""
+        info = self.session.known(self.chat.conversation.model)
+        if info is None:
+            return None
+        client = await self.session.client()
+        return len(await client.tokenize(text, add_special=False, model=info.name))
+
+    def _show_status(self) -> None:
+        self._status_bar.status = self._status()
+
+    def _status(self) -> Status:
+        name = self.chat.conversation.model
+        info = self.session.known(name)
+        others = len(self.session.busy() - {self.chat.id})
+        status = Status(
+            model=Path(name).stem if name and name.endswith(".gguf") else name,
+            activity=f"loading {self.session.loading}…" if self.session.loading else "",
+            context=info.context_length if info else 0,
+            memory=self._memory,
+            others=others,
+        )
+        generation = self.session.generation(self.chat)
+        if generation is not None:
+            return replace(status, used=generation.num_tokens, rate=generation.rate)
+        answer = self.last("assistant")
+        if answer is None:
+            return status
+        return replace(
+            status,
+            used=answer.prompt_tokens + len(answer.token_ids),
+            rate=answer.tokens_per_second,
+            first_token=answer.first_token,
+        )

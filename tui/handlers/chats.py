@@ -1,0 +1,90 @@
+"""Actions on conversations: new, search, fork, rename, pin, archive, remove, instructions."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.widgets import Input
+
+from edgellm.errors import RequestError
+from edgellm.tui.chat import UNTITLED, Chat, Conversation, new_id
+from edgellm.tui.history import Store
+from edgellm.tui.screens.ask import AskScreen, ConfirmScreen
+
+if TYPE_CHECKING:
+    from edgellm.tui.app import ChatApp
+
+
+async def new(app: "ChatApp", _: str) -> None:
+    now = app.chat.conversation
+    await app.open(Chat(Conversation(model=now.model, settings=now.settings, system=now.system)))
+    app.editor.focus()
+
+
+async def search(app: "ChatApp", text: str) -> None:
+    app.show_sidebar(True)
+    field = app.query_one("#search", Input)
+    field.value = text
+    field.focus()
+
+
+async def fork(app: "ChatApp", _: str) -> None:
+    """A conversation of its own with the messages up to this one."""
+    last = app.selected or app.chat.head
+    if last is None:
+        raise RequestError("there is no message to fork from yet")
+    now = app.chat.conversation
+    chat = Chat(replace(now, id=new_id(), title=f"{now.title} (fork)", head=None, pinned=False))
+    for message in app.chat.path(last.id):
+        reason = message.finish_reason or "abort"
+        chat.put(replace(message, id=new_id(), parent=chat.conversation.head, finish_reason=reason))
+    app.history.tell(Store.save, chat.conversation, list(chat.messages.values()))
+    await app.open(chat)
+
+
+async def rename(app: "ChatApp", title: str) -> None:
+    if not title:
+        screen = AskScreen("Rename the chat", app.chat.conversation.title)
+        app.ask(screen, lambda text: rename(app, text.strip() or UNTITLED))
+        return
+    await app.change(title=title)
+
+
+async def pin(app: "ChatApp", _: str) -> None:
+    await app.change(pinned=not app.chat.conversation.pinned)
+
+
+async def archive(app: "ChatApp", _: str) -> None:
+    is_archived = not app.chat.conversation.archived
+    await app.change(archived=is_archived)
+    app.notify("archived: /archived shows it" if is_archived else "back in the list")
+
+
+async def archived(app: "ChatApp", _: str) -> None:
+    await app.show_archived(not app.is_showing_archived)
+
+
+async def remove(app: "ChatApp", _: str) -> None:
+    chat = app.chat
+    question = f"Delete “{chat.conversation.title}” and its {len(chat.messages)} messages?"
+
+    async def sure(yes: bool) -> None:
+        if yes:
+            await app.session.stop(chat)
+            app.history.tell(Store.remove, chat.id)
+            app.leave_chat(chat)
+            await new(app, "")
+
+    app.ask(ConfirmScreen(question, "Delete"), sure)
+
+
+async def system(app: "ChatApp", text: str) -> None:
+    if not text:
+        screen = AskScreen(
+            "Instructions for the model",
+            app.chat.conversation.system,
+            multiline=True,
+            placeholder="for example: answer in one sentence",
+        )
+        app.ask(screen, lambda given: app.change(system=given.strip()))
+        return
+    await app.change(system=text)

@@ -1,0 +1,64 @@
+"""Actions on what is shown: models, settings, the raw prompt, the engine, themes, help."""
+
+from typing import TYPE_CHECKING
+
+from edgellm.errors import RequestError
+from edgellm.tui.options import parse_assignment
+from edgellm.tui.screens.engine import EngineScreen
+from edgellm.tui.screens.help import HelpScreen
+from edgellm.tui.screens.models import ModelScreen
+from edgellm.tui.screens.raw_prompt import RawPromptScreen
+from edgellm.tui.themes import THEMES
+
+if TYPE_CHECKING:
+    from edgellm.tui.app import ChatApp
+
+
+async def model(app: "ChatApp", name: str) -> None:
+    if not name:
+        app.ask(ModelScreen(app.library, app.chat.conversation.model), app.use_model)
+        return
+    await app.use_model(name)
+
+
+async def settings(app: "ChatApp", argument: str) -> None:
+    if argument:
+        changed = {**app.chat.conversation.settings, **parse_assignment(argument)}
+        await app.change(settings=changed)
+        return
+    app.show_settings(not app.settings_panel.display)
+
+
+async def chats(app: "ChatApp", _: str) -> None:
+    app.show_sidebar(not app.sidebar.display)
+
+
+async def raw(app: "ChatApp", _: str) -> None:
+    info = await app.session.model(app.chat.conversation.model)
+    client = await app.session.client()
+    head = app.chat.head
+    if head is None:
+        raise RequestError("there is no prompt yet: ask something first")
+    ids = await app.prompt_ids(head.parent if head.role == "assistant" else head.id)
+    await app.push_screen(RawPromptScreen(ids, await client.pieces(ids, info.name)))
+
+
+async def engine(app: "ChatApp", _: str) -> None:
+    await app.push_screen(EngineScreen(app.session))
+
+
+async def theme(app: "ChatApp", name: str) -> None:
+    names = [theme.name for theme in THEMES]
+    if name and name not in names:
+        raise RequestError(f"no theme {name!r}: there are {', '.join(names)}")
+    following = names[(names.index(app.theme) + 1) % len(names)] if app.theme in names else names[0]
+    app.theme = name or following
+    app.notify(app.theme)
+
+
+async def show_help(app: "ChatApp", _: str) -> None:
+    await app.push_screen(HelpScreen(app.actions))
+
+
+async def leave(app: "ChatApp", _: str) -> None:
+    app.exit()

@@ -1,0 +1,1 @@
+"""Screens over the conversation. Each returns what the user decided, None for nothing."""

@@ -1,0 +1,150 @@
+"""Chooses a model, and pulls it first when it is not here. Also the screen of the first start."""
+
+import asyncio
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.events import Key
+from textual.widgets import Input, OptionList, ProgressBar, Static
+from textual.widgets.option_list import Option
+
+from edgellm.errors import EdgeLLMError
+from edgellm.tui.doors import Library, Offer
+from edgellm.tui.screens.dialog import Dialog
+from edgellm.tui.widgets.status_bar import size
+
+
+class _Stopped(Exception):
+    """The user has stopped a download."""
+
+
+class ModelScreen(Dialog[str]):
+    """The name of the model chosen, which is stored by then.
+
+    first: this is the first start and no model is here yet; the first of the library is offered.
+    """
+
+    def __init__(self, library: Library, current: str | None, first: bool = False) -> None:
+        super().__init__("Choose a model", "Enter takes it · type to search · Esc closes")
+        self._library = library
+        self._current = current
+        self._first = first
+        self._offers: tuple[Offer, ...] = ()
+        self._stop: asyncio.Event | None = None  # set: the download is to end
+
+    def compose_body(self) -> ComposeResult:
+        if self._first:
+            yield Static(
+                "Welcome. A chat needs a model; it is fetched once and then runs on this machine "
+                "alone. The first one is small and good for a start.",
+                classes="welcome",
+            )
+        yield Input(placeholder="Search models", compact=True)
+        yield OptionList(compact=True)
+        yield ProgressBar(show_eta=True)
+        yield Static(classes="stage", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(ProgressBar).display = False
+        self._list_offers()
+
+    @work
+    async def _list_offers(self) -> None:
+        try:
+            self._offers = await asyncio.to_thread(self._library.offers)
+        except EdgeLLMError as error:
+            self._say(str(error), failed=True)
+        self._show("")
+
+    @on(Input.Changed)
+    def _search(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show(event.value.strip().lower())
+
+    def _show(self, query: str) -> None:
+        offers = [o for o in self._offers if query in f"{o.name} {o.description}".lower()]
+        listed = self.query_one(OptionList)
+        listed.clear_options()
+        listed.add_options(Option(_line(offer), id=offer.name) for offer in offers)
+        names = [offer.name for offer in offers]
+        listed.highlighted = names.index(self._current) if self._current in names else 0
+
+    @on(Input.Submitted)
+    def _take_marked(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.query_one(OptionList).action_select()
+
+    def on_key(self, event: Key) -> None:
+        """The list is walked through while the search is typed."""
+        if not self.query_one(Input).has_focus:
+            return
+        listed = self.query_one(OptionList)
+        if event.key == "up":
+            listed.action_cursor_up()
+        elif event.key == "down":
+            listed.action_cursor_down()
+
+    @on(OptionList.OptionSelected)
+    def _choose(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        offer = next(offer for offer in self._offers if offer.name == event.option_id)
+        if offer.path is not None:
+            self.dismiss(offer.name)
+        elif self._stop is None:
+            self._pull(offer)
+
+    @work
+    async def _pull(self, offer: Offer) -> None:
+        loop = asyncio.get_running_loop()
+        stop = self._stop = asyncio.Event()
+        bar = self.query_one(ProgressBar)
+        bar.display, bar.total, bar.progress = True, offer.size, 0
+        self._say(f"asking for {offer.name} · Esc stops")
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            bar.update(total=total, progress=done)
+            share = f"{size(done)} of {size(total)}" if total else size(done)
+            self._say(f"{stage}: {share} · Esc stops")
+
+        def advance(stage: str, done: int, total: int | None) -> None:
+            if stop.is_set():
+                raise _Stopped
+            loop.call_soon_threadsafe(show, stage, done, total)
+
+        def note(text: str) -> None:
+            loop.call_soon_threadsafe(self._say, text)
+
+        try:
+            await asyncio.to_thread(self._library.pull, offer.name, advance, note)
+        except _Stopped:
+            self._say("stopped; what has come is kept, and the next try goes on from there")
+        except EdgeLLMError as error:
+            self._say(str(error), failed=True)
+        else:
+            self.dismiss(offer.name)
+        finally:
+            bar.display, self._stop = False, None
+
+    def _say(self, text: str, failed: bool = False) -> None:
+        stage = self.query_one(".stage", Static)
+        stage.update(text)
+        stage.set_class(failed, "error")
+
+    def action_close(self) -> None:
+        """Stops a download; without one, closes."""
+        if self._stop is not None:
+            self._stop.set()
+        else:
+            self.dismiss(None)
+
+
+def _line(offer: Offer) -> Content:
+    mark = "●" if offer.path else " "
+    bytes_ = size(offer.size) if offer.size else ""
+    return Content.assemble(
+        (f"{mark} ", "$accent"),
+        f"{offer.name:<20} ",
+        (f"{bytes_:>7}  ", "$muted"),
+        (offer.description, "$muted"),
+    )

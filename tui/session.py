@@ -1,0 +1,157 @@
+"""The engine as the chat uses it: kept running, models loaded once, an answer per conversation.
+
+Several answers are written at the same time; the engine batches them. Knows no screen.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from edgellm.client import Client
+from edgellm.errors import EdgeLLMError
+from edgellm.tui.chat import Chat, Message
+from edgellm.tui.doors import Engine, Note
+from edgellm.tui.generation import Generation, Save
+from edgellm.tui.options import sampling_params
+from edgellm.types import LoadOptions, ModelInfo
+
+_NONE = "choose a model first"
+
+
+class Session:
+    """note: is told what goes on. changed: an answer has begun or ended, or a model has come."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        save: Save,
+        note: Note,
+        changed: Callable[[Generation | None], None],
+        load_options: LoadOptions | None = None,
+    ) -> None:
+        self.loading: str | None = None  # the model that is being loaded
+        self.models: dict[str, ModelInfo] = {}
+        self._names: dict[str, str] = {}  # what was asked for: the loaded model's name
+        self._engine = engine
+        self._save = save
+        self._note = note
+        self._changed = changed
+        self._load_options = load_options
+        self._client: Client | None = None
+        self._lock = asyncio.Lock()
+        self._running: dict[int, list[tuple[Generation, asyncio.Task[None]]]] = {}
+
+    async def client(self) -> Client:
+        """The client of an engine that runs."""
+        async with self._lock:
+            if self._client is None:
+                self._client = await self._engine.start(self._note)
+            return self._client
+
+    async def model(self, name: str | None) -> ModelInfo:
+        """The model of this name or path, loaded. EdgeLLMError says why it cannot be."""
+        if name is None:
+            raise EdgeLLMError(_NONE)
+        client = await self.client()
+        async with self._lock:
+            if name in self._names:
+                return self.models[self._names[name]]
+            self.loading = name
+            self._changed(None)
+            try:
+                info = await client.load(name, self._load_options)
+            finally:
+                self.loading = None
+                self._changed(None)
+            self.models[info.name] = info
+            self._names[name] = self._names[info.name] = info.name
+            self._changed(None)
+            return info
+
+    def known(self, name: str | None) -> ModelInfo | None:
+        """The model, if it is loaded already."""
+        return self.models.get(self._names.get(name or "", ""))
+
+    def begin(
+        self, chat: Chat, message: Message, model: str | None = None, **settings: object
+    ) -> Generation:
+        """Starts writing `message`, which is in the chat. model, settings: others than its own."""
+        name = model or chat.conversation.model
+        generation = Generation(chat, message, sampling_params({}, {}), self._save)
+        task = asyncio.create_task(self._run(generation, name, settings))
+        self._running.setdefault(chat.id, []).append((generation, task))
+        self._changed(generation)
+        return generation
+
+    def generation(self, chat: Chat, message: int | None = None) -> Generation | None:
+        """What is being written in a conversation, or that one of its answers."""
+        for generation, _ in self._running.get(chat.id, []):
+            if message in (None, generation.message.id):
+                return generation
+        return None
+
+    def busy(self) -> set[int]:
+        """The conversations in which an answer is being written."""
+        return set(self._running)
+
+    async def stop(self, chat: Chat) -> bool:
+        """Ends the answers of a conversation, and returns when they are saved; whether any ran."""
+        running = [task for _, task in self._running.get(chat.id, [])]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        return bool(running)
+
+    def memory(self) -> int | None:
+        return self._engine.memory()
+
+    async def close(self) -> None:
+        tasks = [task for running in self._running.values() for _, task in running]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+
+    async def _run(
+        self, generation: Generation, name: str | None, settings: dict[str, object]
+    ) -> None:
+        chat = generation.chat
+        try:
+            info = await self.model(name)
+            generation.params = sampling_params(
+                info.sampling, chat.conversation.settings, **settings
+            )
+            generation.label(info.name)
+            await generation.run(await self.client(), info.name)
+        except asyncio.CancelledError:
+            generation.end("abort")
+        except (EdgeLLMError, OSError, ValueError) as error:
+            generation.error = error
+            generation.end("error")
+        finally:
+            self._leave(generation)
+        if generation.error is not None:
+            await self._check_engine()
+
+    def _leave(self, generation: Generation) -> None:
+        left = [pair for pair in self._running[generation.chat.id] if pair[0] is not generation]
+        if left:
+            self._running[generation.chat.id] = left
+        else:
+            del self._running[generation.chat.id]
+        self._changed(generation)
+
+    async def _check_engine(self) -> None:
+        """Forgets an engine that no longer answers, so that the next request starts another."""
+        client = self._client
+        if client is None:
+            return
+        try:
+            await client.models()
+        except (EdgeLLMError, OSError, EOFError):
+            if self._client is client:
+                self._client = None
+                self.models.clear()
+                self._names.clear()
+                self._note("the engine has ended unexpectedly; the next message starts it again")
+                self._changed(None)

@@ -1,0 +1,109 @@
+"""The prompt: several lines, what was typed before, completion of commands and paths."""
+
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.widgets import TextArea
+
+from edgellm.tui.attachments import mention, pasted_path
+from edgellm.tui.widgets.completions import Completions
+
+_NEWLINE_KEYS = ("ctrl+j", "shift+enter", "alt+enter", "ctrl+enter")
+
+
+class Editor(TextArea):
+    """Posts Submitted with the text when Enter is pressed; Ctrl+J begins a new line.
+
+    said: what was typed before, oldest first; up and down walk through it. completions: the list
+    that is offered while a command or a path is typed.
+    """
+
+    BINDINGS = [
+        Binding("enter", "submit", "Send", show=False, priority=True),
+        Binding(",".join(_NEWLINE_KEYS), "newline", "New line", show=False, priority=True),
+        Binding("up", "up", "Up", show=False, priority=True),
+        Binding("down", "down", "Down", show=False, priority=True),
+        Binding("tab", "complete", "Complete", show=False, priority=True),
+    ]
+
+    class Submitted(Message):
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, completions: Completions) -> None:
+        super().__init__(
+            id="editor", compact=True, placeholder="Message", tab_behavior="focus", soft_wrap=True
+        )
+        self.said: list[str] = []
+        self._back = 0  # how many entries of `said` we have walked back
+        self._draft = ""
+        self._completions = completions
+
+    def action_submit(self) -> None:
+        if self._completions.display and self._completions.is_chosen:
+            self.action_complete()
+            return
+        text = self.text
+        if not text.strip():
+            return
+        if text in self.said:
+            self.said.remove(text)
+        self.said.append(text)
+        self._back = 0
+        self.text = ""
+        self.post_message(self.Submitted(text))
+
+    def action_newline(self) -> None:
+        self.insert("\n")
+
+    def action_up(self) -> None:
+        if self._completions.display:
+            self._completions.move(-1)
+        elif self.cursor_location[0] == 0 and self._back < len(self.said):
+            self._walk(1)
+        else:
+            self.action_cursor_up()
+
+    def action_down(self) -> None:
+        if self._completions.display:
+            self._completions.move(1)
+        elif self._back and self.cursor_location[0] == self.document.line_count - 1:
+            self._walk(-1)
+        else:
+            self.action_cursor_down()
+
+    def action_complete(self) -> None:
+        """Takes the completion that is marked; without one, the focus goes on."""
+        word, completed = self._completions.word, self._completions.chosen
+        if not self._completions.display or completed is None:
+            self.screen.focus_next()
+            return
+        row, column = self.cursor_location
+        end = "" if completed.endswith("/") else " "
+        self.replace(completed + end, (row, column - len(word)), (row, column))
+
+    def put(self, text: str) -> None:
+        """Sets the text, with the cursor at its end."""
+        self.text = text
+        self.move_cursor(self.document.end)
+        self.focus()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        """A path that is pasted alone is attached."""
+        if path := pasted_path(event.text):
+            event.prevent_default()
+            event.stop()
+            self.insert(mention(path) + " ")
+
+    def _on_text_area_changed(self) -> None:
+        row, column = self.cursor_location
+        self._completions.offer(self.document.get_line(row)[:column], at_start=row == 0)
+
+    def _walk(self, steps: int) -> None:
+        if self._back == 0:
+            self._draft = self.text
+        self._back += steps
+        self.text = self.said[-self._back] if self._back else self._draft
+        self.move_cursor(self.document.end)
+        self._completions.hide()

@@ -1,0 +1,113 @@
+"""One message on the screen. An answer that is being written grows a little at a time."""
+
+import asyncio
+import time
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Markdown, Static
+
+from edgellm.tui.attachments import detach
+from edgellm.tui.chat import Message
+from edgellm.tui.generation import Generation
+
+PACE = 0.03  # seconds between two looks at a growing answer, at least
+_SHARE = 4  # drawing takes at most one of so many parts of the time
+
+_ENDINGS = {
+    "length": "cut off: the limit of tokens or the end of the context",
+    "abort": "stopped",
+    "error": "failed",
+    None: "interrupted",
+}
+
+
+class MessageView(Vertical, can_focus=True):
+    """A message with a line above it; focused, it is the one that actions are about."""
+
+    def __init__(self, message: Message, place: tuple[int, int] = (1, 1)) -> None:
+        """place: which of how many branches it is."""
+        super().__init__(classes=message.role)
+        self.message = message
+        self.place = place
+        self.generation: Generation | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(self._heading(), classes="heading")
+        if self.message.role == "user":
+            said, files = detach(self.message.content)
+            yield Static(said, markup=False, classes="said")
+            if files:
+                lines = [f"▤ {file.path}  {len(file.text):,} characters" for file in files]
+                yield Static("\n".join(lines), markup=False, classes="files")
+        else:
+            yield Markdown(open_links=False, classes="answer")
+            yield Static(classes="ending", markup=False)
+
+    async def on_mount(self) -> None:
+        if self.message.role == "assistant":
+            self._show_ending()
+            if self.message.content:
+                await self.query_one(Markdown).update(self.message.content)
+
+    def follow(self, generation: Generation) -> None:
+        """Shows an answer as it grows, until it ends."""
+        if self.generation is not generation:
+            self.generation = generation
+            self.run_worker(self._follow(generation), exclusive=True, group="follow")
+
+    async def _follow(self, generation: Generation) -> None:
+        markdown = self.query_one(Markdown)
+        shown, pause = markdown.source, PACE
+        self._show_ending()
+        while True:
+            is_over = generation.message.finish_reason is not None
+            text = generation.text
+            if not text.startswith(shown):
+                await markdown.update(text)
+                shown = text
+            elif new := text[len(shown) :]:
+                begun = time.perf_counter()
+                await markdown.append(new)
+                pause = max(PACE, _SHARE * (time.perf_counter() - begun))
+                shown = text
+            self.query_one(".heading", Static).update(self._heading())
+            if is_over:
+                break
+            await asyncio.sleep(pause)
+        self.message, self.generation = generation.message, None
+        self.query_one(".heading", Static).update(self._heading())
+        self._show_ending(generation.error)
+
+    def show(self, message: Message, place: tuple[int, int]) -> None:
+        """Takes over what has changed of the message, its text apart."""
+        if (message, place) != (self.message, self.place):
+            self.message, self.place = message, place
+            self.query_one(".heading", Static).update(self._heading())
+
+    def _heading(self) -> Content:
+        message, (number, count) = self.message, self.place
+        who = "You" if message.role == "user" else message.model or "Assistant"
+        parts: list[Content | tuple[str, str]] = [(who, "bold")]
+        if count > 1:
+            parts.append((f"  ‹ {number}/{count} ›", "$accent"))
+        if self.generation is not None:
+            parts.append((f"  {self._state(self.generation)}", "$muted"))
+        elif message.tokens_per_second is not None:
+            parts.append((f"  {message.tokens_per_second:.1f} tokens/s", "$muted"))
+        return Content.assemble(*parts)
+
+    def _state(self, generation: Generation) -> str:
+        if generation.rate is not None:
+            return f"{generation.rate:.1f} tokens/s"
+        return "reading…" if generation.prompt_tokens else "waiting…"
+
+    def _show_ending(self, error: Exception | None = None) -> None:
+        ending = self.query_one(".ending", Static)
+        text = "" if self.generation else _ENDINGS.get(self.message.finish_reason, "")
+        if error is not None:
+            text = f"{text}: {error}"
+        ending.update(text)
+        ending.display = bool(text)
+        ending.set_class(self.message.finish_reason == "error", "error")
