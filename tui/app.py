@@ -182,8 +182,6 @@ class ChatApp(App[None]):
             await work
         except EdgeLLMError as error:
             self.notify(str(error), severity="error", markup=False, timeout=10)
-        except (OSError, EOFError) as error:
-            self.notify(f"the engine does not answer: {error}", severity="error", markup=False)
 
     def ask(self, screen: ModalScreen[T], then: Callable[[T], Awaitable[None]]) -> None:
         """Shows a screen, and goes on with what the user decided there."""
@@ -393,7 +391,7 @@ class ChatApp(App[None]):
         others = len(self.session.busy() - {self.chat.id})
         status = Status(
             model=Path(name).stem if name and name.endswith(".gguf") else name,
-            activity=f"loading {self.session.loading}…" if self.session.loading else "",
+            activity=self.session.activity,
             context=info.context_length if info else 0,
             memory=self._memory,
             others=others,

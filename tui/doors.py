@@ -13,7 +13,7 @@ Advance = Callable[[str, int, int | None], None]  # stage, bytes done, bytes in 
 class Engine(Protocol):
     """Starts the engine that answers."""
 
-    async def start(self, note: Note) -> Client:
+    async def start(self) -> Client:
         """A client of a new engine. Called again when the one before has died."""
 
     def memory(self) -> int | None:

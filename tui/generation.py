@@ -70,7 +70,7 @@ class Generation:
         except asyncio.CancelledError:
             reason = "abort"
             raise
-        except (EdgeLLMError, OSError, EOFError) as error:  # or the connection has gone
+        except EdgeLLMError as error:
             self.error = error
         finally:
             self._finish(reason, last)

@@ -7,14 +7,27 @@ import asyncio
 from collections.abc import Callable
 
 from edgellm.client import Client
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.tui.chat import Chat, Message
 from edgellm.tui.doors import Engine, Note
 from edgellm.tui.generation import Generation, Save
 from edgellm.tui.options import sampling_params
-from edgellm.types import LoadOptions, ModelInfo
+from edgellm.types import LoadOptions, ModelInfo, SamplingParams
 
 _NONE = "choose a model first"
+
+
+class _Report:
+    """Shows how far a model is that is being loaded."""
+
+    def __init__(self, model: str, show: Note, note: Note) -> None:
+        self._model = model
+        self._show = show
+        self.note = note
+
+    def advance(self, what: str, done: int, total: int | None) -> None:
+        share = f" {done / total:.0%}" if total else ""
+        self._show(f"loading {self._model}: {what}{share}")
 
 
 class Session:
@@ -28,7 +41,7 @@ class Session:
         changed: Callable[[Generation | None], None],
         load_options: LoadOptions | None = None,
     ) -> None:
-        self.loading: str | None = None  # the model that is being loaded
+        self.activity = ""  # what is done before an answer can begin
         self.models: dict[str, ModelInfo] = {}
         self._names: dict[str, str] = {}  # what was asked for: the loaded model's name
         self._engine = engine
@@ -44,7 +57,7 @@ class Session:
         """The client of an engine that runs."""
         async with self._lock:
             if self._client is None:
-                self._client = await self._engine.start(self._note)
+                self._client = await self._engine.start()
             return self._client
 
     async def model(self, name: str | None) -> ModelInfo:
@@ -55,17 +68,20 @@ class Session:
         async with self._lock:
             if name in self._names:
                 return self.models[self._names[name]]
-            self.loading = name
-            self._changed(None)
+            report = _Report(name, self._show_activity, self._note)
+            self._show_activity(f"loading {name}…")
             try:
-                info = await client.load(name, self._load_options)
+                info = await client.load(name, self._load_options, report)
             finally:
-                self.loading = None
-                self._changed(None)
+                self._show_activity("")
             self.models[info.name] = info
             self._names[name] = self._names[info.name] = info.name
             self._changed(None)
             return info
+
+    def _show_activity(self, text: str) -> None:
+        self.activity = text
+        self._changed(None)
 
     def known(self, name: str | None) -> ModelInfo | None:
         """The model, if it is loaded already."""
@@ -76,7 +92,7 @@ class Session:
     ) -> Generation:
         """Starts writing `message`, which is in the chat. model, settings: others than its own."""
         name = model or chat.conversation.model
-        generation = Generation(chat, message, sampling_params({}, {}), self._save)
+        generation = Generation(chat, message, SamplingParams(), self._save)
         task = asyncio.create_task(self._run(generation, name, settings))
         self._running.setdefault(chat.id, []).append((generation, task))
         self._changed(generation)
@@ -118,14 +134,12 @@ class Session:
         chat = generation.chat
         try:
             info = await self.model(name)
-            generation.params = sampling_params(
-                info.sampling, chat.conversation.settings, **settings
-            )
+            generation.params = sampling_params(chat.conversation.settings, **settings)
             generation.label(info.name)
             await generation.run(await self.client(), info.name)
         except asyncio.CancelledError:
             generation.end("abort")
-        except (EdgeLLMError, OSError, ValueError) as error:
+        except EdgeLLMError as error:
             generation.error = error
             generation.end("error")
         finally:
@@ -148,7 +162,7 @@ class Session:
             return
         try:
             await client.models()
-        except (EdgeLLMError, OSError, EOFError):
+        except ConnectionFailed:
             if self._client is client:
                 self._client = None
                 self.models.clear()

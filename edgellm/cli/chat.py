@@ -6,7 +6,7 @@ import psutil
 
 from edgellm.catalog import load_catalog
 from edgellm.cli import options
-from edgellm.client import Client, LocalClient
+from edgellm.client import ChildClient, Client
 from edgellm.config import history_file
 from edgellm.pull import entry_of, pull, stored_models
 from edgellm.tui.app import ChatApp
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.model is not None:
         options.fetch(args.model)
-    app = ChatApp(LocalEngine(), Models(), history_file(), args.model, options.load_options(args))
+    app = ChatApp(ChildEngine(), Models(), history_file(), args.model, options.load_options(args))
     app.run()
     return app.return_code or 0
 
@@ -36,14 +36,26 @@ class _Report:
         self.note = note
 
 
-class LocalEngine:
-    """An engine in this process."""
+class ChildEngine:
+    """An engine in a child process, so that neither it nor the screen can hold the other up."""
 
-    async def start(self, note: Note) -> Client:
-        return LocalClient(report=_Report(lambda *_: None, note))
+    def __init__(self) -> None:
+        self._client: ChildClient | None = None
+
+    async def start(self) -> Client:
+        if self._client is not None:
+            await self._client.close()
+        self._client = await ChildClient.start()
+        return self._client
 
     def memory(self) -> int | None:
-        resident: int = psutil.Process().memory_info().rss
+        pid = self._client.pid if self._client else None
+        if pid is None:
+            return None
+        try:
+            resident: int = psutil.Process(pid).memory_info().rss
+        except psutil.NoSuchProcess:
+            return None
         return resident
 
 

@@ -59,6 +59,11 @@ class ChildClient(SocketClient):
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int | None:
+        """The child's process id while there is one."""
+        return self._process.pid if self._process else None
+
     async def restart(self) -> None:
         """Ends the child, if it still lives, starts another, and loads what had been loaded."""
         await asyncio.to_thread(self._end)

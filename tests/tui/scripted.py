@@ -18,6 +18,7 @@ from edgellm.types import (
     LoadOptions,
     Message,
     Messages,
+    ModelDetails,
     ModelInfo,
     Request,
     Stats,
@@ -80,7 +81,9 @@ class ScriptedClient:
         self._check()
         return tuple(self.loaded.values())
 
-    async def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
+    async def load(
+        self, name_or_path: str, options: LoadOptions | None = None, report: Any = None
+    ) -> ModelInfo:
         self._check()
         if name_or_path == "broken":
             raise EdgeLLMError("the file is broken")
@@ -100,8 +103,30 @@ class ScriptedClient:
     ) -> list[int]:
         return [ord(character) for character in text]
 
+    async def details(self, model: str | None = None) -> ModelDetails:
+        raise AssertionError("nobody asks for it")
+
+    async def detokenize(self, ids: Sequence[int], model: str | None = None) -> str:
+        return "".join(map(_character, ids))
+
+    async def token_bytes(self, ids: Sequence[int], model: str | None = None) -> list[bytes]:
+        return [_character(token).encode() for token in ids]
+
+    async def chat_prompt(
+        self,
+        messages: Messages,
+        tools: list[Message] | None = None,
+        model: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        return await self.detokenize(await self.chat_ids(messages))
+
     async def chat_ids(
-        self, messages: Messages, tools: list[Message] | None = None, model: str | None = None
+        self,
+        messages: Messages,
+        tools: list[Message] | None = None,
+        model: str | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         self._check()
         said = "".join(f"<{m['role']}>{m['content']}" for m in messages)
@@ -144,7 +169,7 @@ class ScriptedEngine:
         self.clients = list(clients)
         self.starts = 0
 
-    async def start(self, note: Note) -> Client:
+    async def start(self) -> Client:
         self.starts += 1
         return self.clients[min(self.starts, len(self.clients)) - 1]
 

@@ -11,7 +11,6 @@ from edgellm.errors import RequestError
 from edgellm.tui.attachments import mention
 from edgellm.tui.export import from_json, to_json, to_markdown
 from edgellm.tui.history import Store
-from edgellm.tui.options import options
 from edgellm.tui.screens.ask import AskScreen
 
 if TYPE_CHECKING:
@@ -89,8 +88,6 @@ def code_blocks(markdown: str) -> list[str]:
 
 async def schema(app: "ChatApp", path: str) -> None:
     """Answers have the form that a JSON schema describes; without a file, they are free again."""
-    if not any(option.name == "json_schema" for option in options()):
-        raise RequestError("this engine has no structured output yet")
     if not path:
         screen = AskScreen("Answers as a JSON schema says", placeholder="schema.json; empty: free")
         app.ask(screen, lambda text: _set_schema(app, text.strip()))

@@ -40,7 +40,7 @@ class EngineScreen(Dialog[None]):
             return
         try:
             stats = dict(await (await self._session.client()).stats())
-        except (EdgeLLMError, OSError) as error:
+        except EdgeLLMError as error:
             numbers.update(str(error))
             return
         now = time.monotonic()

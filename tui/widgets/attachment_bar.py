@@ -41,6 +41,6 @@ class AttachmentBar(Static):
             text = "\n".join(file.text for file in files)
             tokens = await self._count(text)
         except (EdgeLLMError, OSError, UnicodeDecodeError) as error:
-            return str(error) if isinstance(error, EdgeLLMError) else "no text"
+            return str(error) if isinstance(error, EdgeLLMError) else "no text to read"
         named = f"{len(files)} files, " if len(files) > 1 else ""
         return named + (f"{len(text):,} characters" if tokens is None else f"{tokens:,} tokens")

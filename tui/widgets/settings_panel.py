@@ -7,9 +7,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
-from edgellm.tui.options import Option, options
+from edgellm.errors import RequestError
+from edgellm.tui.options import FIRST, SHOWN, label, parse, show
 
 
 class SettingsPanel(VerticalScroll, can_focus=False):
@@ -22,47 +24,52 @@ class SettingsPanel(VerticalScroll, can_focus=False):
 
     def __init__(self) -> None:
         super().__init__(id="settings")
-        self._options = {option.name: option for option in options()}
         self._settings: dict[str, Any] = {}
-        self._fields = {name: Input(id=f"setting-{name}", compact=True) for name in self._options}
+        self._fields = {name: Input(name=name, compact=True) for name in SHOWN}
 
     def compose(self) -> ComposeResult:
         yield Static("Sampling", classes="title")
-        for option in self._options.values():
-            with Horizontal(classes="setting").with_tooltip(option.help or option.label):
-                yield Label(option.label)
-                yield self._fields[option.name]
+        yield Static("An empty field is the model's own value.", classes="hint")
         yield Static(id="setting-error", markup=False)
-        yield Static("Empty: the model's own value.", classes="hint")
+        for name in FIRST:
+            yield self._row(name)
+        yield Static("More", classes="title more")
+        for name in SHOWN:
+            if name not in FIRST:
+                yield self._row(name)
+
+    def _row(self, name: str) -> Widget:
+        row = Horizontal(Label(label(SHOWN[name])), self._fields[name], classes="setting")
+        return row.with_tooltip(SHOWN[name].help)
 
     def show(self, settings: Mapping[str, Any], advised: Mapping[str, Any]) -> None:
         """settings: of the conversation. advised: of the model, shown where nothing is set."""
         self._settings = dict(settings)
-        for option in self._options.values():
-            field = self._fields[option.name]
-            value = advised.get(option.name, option.default)
-            field.placeholder = option.show(value) or "none"
+        for name, option in SHOWN.items():
+            field = self._fields[name]
+            field.placeholder = show(advised.get(name, option.default)) or "none"
             if not field.has_focus:
                 with field.prevent(Input.Changed):
-                    field.value = option.show(settings.get(option.name))
+                    field.value = show(settings.get(name))
 
     @on(Input.Changed)
     def _change(self, event: Input.Changed) -> None:
         event.stop()
-        option = self._options[(event.input.id or "").removeprefix("setting-")]
-        error = self._take(option, event.value)
+        error = self._take(event.input.name or "", event.value)
         event.input.set_class(bool(error), "-invalid")
-        self.query_one("#setting-error", Static).update(error)
+        message = self.query_one("#setting-error", Static)
+        message.update(error)
+        message.display = bool(error)
         if not error:
             self.post_message(self.Changed(dict(self._settings)))
 
-    def _take(self, option: Option, text: str) -> str:
+    def _take(self, name: str, text: str) -> str:
         """What is wrong with a value; "" when it is taken."""
         if not text.strip():
-            self._settings.pop(option.name, None)
+            self._settings.pop(name, None)
             return ""
         try:
-            self._settings[option.name] = option.parse(text)
-        except ValueError as error:
+            self._settings[name] = parse(SHOWN[name], text)
+        except RequestError as error:
             return str(error)
         return ""
