@@ -34,17 +34,21 @@ def allocate(
     if len(num_blocks) != len(program.kv_groups):
         raise ValueError(f"{len(num_blocks)} block counts for {len(program.kv_groups)} groups")
 
-    def layers(dtype: KVType) -> tuple[KVArray, ...]:
+    def layers(dtype: KVType, widths: list[int]) -> tuple[KVArray, ...]:
         return tuple(
-            _zeros((num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, kv.head_dim), dtype)
-            for kv in program.kv_layers
+            _zeros((num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, width), dtype)
+            for kv, width in zip(program.kv_layers, widths, strict=True)
         )
 
     try:
         states = tuple(
             np.zeros((num_slots, *state.stored_shape), np.float32) for state in program.state_layers
         )
-        return KVStorage(layers(types.keys), layers(types.values), states)
+        return KVStorage(
+            layers(types.keys, [kv.head_dim for kv in program.kv_layers]),
+            layers(types.values, [kv.value_dim for kv in program.kv_layers]),
+            states,
+        )
     except MemoryError:
         size = sum(
             bytes_per_token(program, types, group) * blocks * BLOCK_SIZE
@@ -64,9 +68,11 @@ def _zeros(shape: tuple[int, ...], dtype: KVType) -> KVArray:
 
 def bytes_per_token(program: Program, types: KVTypes, group: int) -> int:
     """Bytes that one token's keys and values take in the layers of one KV group."""
-    both = sum(np.dtype(dtype).itemsize for dtype in (types.keys, types.values))
+    key_bytes, value_bytes = np.dtype(types.keys).itemsize, np.dtype(types.values).itemsize
     return sum(
-        both * kv.num_kv_heads * kv.head_dim for kv in program.kv_layers if kv.group == group
+        kv.num_kv_heads * (key_bytes * kv.head_dim + value_bytes * kv.value_dim)
+        for kv in program.kv_layers
+        if kv.group == group
     )
 
 

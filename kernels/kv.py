@@ -12,7 +12,7 @@ KVArray = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 @dataclass(frozen=True, eq=False)
 class KVStorage:
-    """keys, values: one pair of arrays per layer, (num_blocks, num_kv_heads, BLOCK_SIZE, head_dim).
+    """keys, values: by layer, (num_blocks, num_kv_heads, BLOCK_SIZE, head_dim or value_dim).
 
     float32 or float16, chosen apart for keys and values. The backend that writes a block decides
     how it lies inside (the cpu backend keeps a head's keys as (head_dim, BLOCK_SIZE)), so that

@@ -73,11 +73,15 @@ class KVGroup:
 
 @dataclass(frozen=True)
 class KVLayer:
-    """Shape of one layer's cache. `group` indexes Program.kv_groups."""
+    """Shape of one layer's cache. `group` indexes Program.kv_groups.
+
+    head_dim: numbers of a key. value_dim: of a stored value; 0 where values are part of the keys.
+    """
 
     group: int
     num_kv_heads: int
     head_dim: int
+    value_dim: int
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ def program(*layers: KVLayer) -> Program:
     return Program((), {"logits": Value(0, 1)}, tuple(KVGroup(g, ()) for g in groups), layers, 1)
 
 
-MIXED = program(KVLayer(0, 2, 16), KVLayer(1, 1, 64), KVLayer(0, 2, 16))
+MIXED = program(KVLayer(0, 2, 16, 16), KVLayer(1, 1, 64, 64), KVLayer(0, 2, 16, 16))
 
 
 F32, F16 = KVTypes(np.float32, np.float32), KVTypes(np.float16, np.float16)
@@ -46,14 +46,14 @@ def test_bytes_per_token_are_what_allocation_takes(types: KVTypes, itemsizes: in
 
 def test_untouched_storage_takes_no_memory() -> None:
     before = psutil.Process().memory_info().rss
-    kv = allocate(program(KVLayer(0, 8, 128)), (4096,), F32)
+    kv = allocate(program(KVLayer(0, 8, 128, 128)), (4096,), F32)
     assert kv.keys[0].nbytes == 512 << 20
     assert psutil.Process().memory_info().rss - before < 32 << 20
 
 
 def test_too_much_memory_is_a_clear_error() -> None:
     with pytest.raises(BackendError, match=r"MiB of keys and values.*smaller context"):
-        allocate(program(KVLayer(0, 1024, 1024)), (1 << 32,), F32)
+        allocate(program(KVLayer(0, 1024, 1024, 1024)), (1 << 32,), F32)
 
 
 def test_a_count_for_each_group() -> None:

@@ -19,7 +19,7 @@ MIB = 1 << 20
 def program() -> Program:
     """Two layers that see everything and one with a window of 64; 2 heads of 32."""
     groups = (KVGroup(None, (0, 1)), KVGroup(64, (2,)))
-    layers = tuple(KVLayer(group, 2, 32) for group in (0, 0, 1))
+    layers = tuple(KVLayer(group, 2, 32, 32) for group in (0, 0, 1))
     return Program((), {"logits": Value(0, 10, "outputs")}, groups, layers, 10)
 
 

@@ -138,7 +138,7 @@ def floats(weight: Weight) -> npt.NDArray[np.float32]:
 
 
 def _reads_int8(call: OpCall, value: Value) -> bool:
-    is_operand = call.op in ("matmul", "moe_matmul") and call.inputs[0] == value
+    is_operand = call.op in ("matmul", "moe_matmul", "head_matmul") and call.inputs[0] == value
     return is_operand and call.weights[0].format.unpack is not None
 
 

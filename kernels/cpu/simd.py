@@ -437,6 +437,19 @@ def _transpose_rows(b: Any, rows: list[Any]) -> list[Any]:
 
 
 @fixed_intrinsic(types.void, types.int64, types.int64, types.int64, types.int64)
+def transpose_f32(b: Any, source: Any, stride: Any, target: Any, target_stride: Any) -> None:
+    """Eight rows of eight float32, `stride` bytes apart, to eight rows that are their columns."""
+    rows = []
+    for i in range(8):
+        row = b.load(_address(b, b.add(source, b.mul(stride, I64(i))), i32x8.llvm))
+        row.align = 4
+        rows.append(row)
+    for i, column in enumerate(_transpose_rows(b, rows)):
+        place = b.add(target, b.mul(target_stride, I64(i)))
+        b.store(column, _address(b, place, i32x8.llvm)).align = 4
+
+
+@fixed_intrinsic(types.void, types.int64, types.int64, types.int64, types.int64)
 def interleave_rows(b: Any, source: Any, stride: Any, target: Any, target_stride: Any) -> None:
     """Eight rows of 32 bytes, `stride` apart, to eight vectors ordered (k / 4, row, k % 4).
 

@@ -6,14 +6,15 @@ A family of ops is a file here, and one of the same name in every backend.
 
 from edgellm.kernels.ops.attention import AttentionOps, RopeLayout
 from edgellm.kernels.ops.elementwise import Activation, RowOps
-from edgellm.kernels.ops.moe import ExpertOps, Gating
+from edgellm.kernels.ops.heads import HeadOps
+from edgellm.kernels.ops.moe import ExpertGroups, ExpertOps, Gating
 from edgellm.kernels.ops.recurrent import KeyHeads, RecurrentOps
 from edgellm.kernels.program import KVGroup, Program, Value
 
-__all__ = ["Activation", "Builder", "Gating", "KeyHeads", "RopeLayout"]
+__all__ = ["Activation", "Builder", "ExpertGroups", "Gating", "KeyHeads", "RopeLayout"]
 
 
-class Builder(RowOps, AttentionOps, ExpertOps, RecurrentOps):
+class Builder(RowOps, AttentionOps, HeadOps, ExpertOps, RecurrentOps):
     """Records ops of all families."""
 
     def finish(self, **outputs: Value) -> Program:

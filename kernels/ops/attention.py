@@ -27,45 +27,62 @@ class AttentionOps(Recording):
         """Rotates the first table.width dimensions of each head. Source: Su et al. 2021."""
         return self.value("rope", (x, table), width=x.width, heads=heads, layout=layout)
 
+    def position_scale(self, x: Value, length: int, factor: float, offset: int = 0) -> Value:
+        """x * (1 + factor * log(1 + floor((position + offset) / length))).
+
+        Sharpens the attention of far positions. Source: Llama 4 (Meta 2025), after Nakanishi 2025.
+        """
+        return self.value(
+            "position_scale", (x,), width=x.width, length=length, factor=factor, offset=offset
+        )
+
     def attention(
         self,
         q: Value,
         k: Value,
-        v: Value,
+        v: Value | None,
         *,
         num_heads: int,
         num_kv_heads: int,
         scale: float,
+        value_dim: int | None = None,
         window: int | None = None,
         softcap: float | None = None,
         sinks: Weight | None = None,
     ) -> Value:
         """Appends k and v to the layer's cache, then softmax(scale * q k^T) v over the past.
 
-        q (num_heads * head_dim), k and v (num_kv_heads * head_dim). Causal; with a window a query
-        at position p sees keys p - window + 1 to p. Scores become softcap * tanh(s / softcap)
-        first where that is given. sinks: float vector of num_heads, for each head the score of
-        one more key whose value is zero; it is merged after the last tile. Keys and values are
-        always read back from the cache, the current rows included; partial results are per
-        ATTENTION_TILE keys, merged in order.
+        q (num_heads * head_dim), k (num_kv_heads * head_dim), v (num_kv_heads * value_dim) ->
+        (num_heads * value_dim). Without v the values are the first value_dim numbers of the keys,
+        and only keys are stored (DeepSeek-AI 2024, multi-head latent attention). Causal; with a
+        window a query at position p sees keys p - window + 1 to p. Scores become
+        softcap * tanh(s / softcap) first where that is given. sinks: float vector of num_heads,
+        for each head the score of one more key whose value is zero; it is merged after the last
+        tile. Keys and values are always read back from the cache, the current rows included;
+        partial results are per ATTENTION_TILE keys, merged in order.
         """
         if window not in self.windows:
             self.windows.append(window)
         group = self.windows.index(window)
         layer = len(self.kv_layers)
-        self.kv_layers.append(KVLayer(group, num_kv_heads, k.width // num_kv_heads))
-        self.record("store_kv", (k, v), (), None, {"layer": layer, "group": group})
+        head_dim = k.width // num_kv_heads
+        stored_dim = v.width // num_kv_heads if v is not None else 0
+        self.kv_layers.append(KVLayer(group, num_kv_heads, head_dim, stored_dim))
+        stored = (k,) if v is None else (k, v)
+        self.record("store_kv", stored, (), None, {"layer": layer, "group": group})
+        value_dim = stored_dim or value_dim or head_dim
         attributes: dict[str, int | float | str] = {
             "layer": layer,
             "group": group,
             "num_heads": num_heads,
             "num_kv_heads": num_kv_heads,
+            "value_dim": value_dim,
             "scale": scale,
         }
         if window is not None:
             attributes["window"] = window
         if softcap is not None:
             attributes["softcap"] = softcap
-        output = self.new_value(q.width, "tokens")
+        output = self.new_value(num_heads * value_dim, "tokens")
         self.record("attention", (q,), (sinks,), output, attributes)
         return output

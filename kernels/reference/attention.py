@@ -33,10 +33,17 @@ def _rope(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     return rotated.reshape(x.shape)
 
 
+def _position_scale(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    length, offset = int(call.attributes["length"]), int(call.attributes["offset"])
+    whole = (batch.positions.astype(np.int64) + offset) // length
+    scale = 1 + float(call.attributes["factor"]) * np.log1p(whole)
+    return inputs[0] * scale[:, None].astype(np.float32)
+
+
 def _store_kv(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> None:
     layer = int(call.attributes["layer"])
     block, offset = np.divmod(batch.slot_mapping[int(call.attributes["group"])], BLOCK_SIZE)
-    for rows, storage in zip(inputs, (kv.keys[layer], kv.values[layer]), strict=True):
+    for rows, storage in zip(inputs, (kv.keys[layer], kv.values[layer]), strict=False):
         heads = storage.shape[1]
         storage[block, :, offset] = rows.reshape(len(rows), heads, -1)
 
@@ -56,18 +63,21 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
     per_kv_head = num_heads // num_kv_heads
     sinks = vector(call.weights[0]) if call.weights else np.full(num_heads, -np.inf, np.float32)
     window = call.attributes.get("window")
-    out = np.empty((len(q), num_heads, q.shape[1] // num_heads), np.float32)
-    queries = q.reshape(out.shape)
+    value_dim = int(call.attributes["value_dim"])
+    out = np.empty((len(q), num_heads, value_dim), np.float32)
+    queries = q.reshape(len(q), num_heads, q.shape[1] // num_heads)
     for s in range(batch.num_seqs):
         rows = slice(int(batch.query_start[s]), int(batch.query_start[s + 1]))
         position = batch.positions[rows, None]
         # Blocks wholly before the first query's window may be someone else's by now.
         first = 0 if window is None else max(0, int(position[0, 0]) - int(window) + 1)
         last = int(batch.seq_lens[s])
-        keys, values = (
-            _gather(storage[layer], batch.block_tables[group, s], first, last)
-            for storage in (kv.keys, kv.values)
-        )
+        blocks = batch.block_tables[group, s]
+        keys = _gather(kv.keys[layer], blocks, first, last)
+        if kv.values[layer].shape[3]:
+            values = _gather(kv.values[layer], blocks, first, last)
+        else:
+            values = keys[..., :value_dim]
         key_position = np.arange(first, last)
         hidden = key_position > position  # (queries, keys)
         if window is not None:
@@ -83,12 +93,13 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
             weights = np.exp(scores - highest)
             total = weights.sum(axis=1, keepdims=True) + np.exp(sinks[head] - highest)
             out[rows, head] = weights @ v / total
-    return out.reshape(q.shape)
+    return out.reshape(len(q), num_heads * value_dim)
 
 
 OPS: Mapping[str, Op] = {
     "rope_table": _rope_table,
     "rope": _rope,
+    "position_scale": _position_scale,
     "store_kv": _store_kv,
     "attention": _attention,
 }

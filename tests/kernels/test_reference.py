@@ -12,7 +12,7 @@ from edgellm.kernels import reference
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.formats import by_name, dequantize_rows, quantize_rows
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
-from edgellm.kernels.ops import Builder
+from edgellm.kernels.ops import Builder, ExpertGroups
 from edgellm.kernels.ops.base import Recording
 from edgellm.kernels.program import OpCall, Value, Weight
 from edgellm.kernels.reference import common, elementwise
@@ -208,6 +208,9 @@ def test_every_op_of_the_builder_is_there() -> None:
     x = b.softplus(b.short_convolution(x, weight(np.ones((2, 3)))))
     x = b.selective_scan(x, x, x, x, weight(np.ones((2, 1))), weight(np.ones(2)))
     x = b.delta_rule(x, x, x, x, x, weight(np.ones(2)), key_heads=2)
+    x = b.moe_gate(b.position_scale(x, 10, 0.1), b.columns(x, 0, 1))
+    x = b.concat_heads(x, x, 1)
+    x = b.head_matmul(b.concat_heads(x, x, 1), matrix, 1)
     b.select_outputs(b.columns(x, 0, 2))
     families = [family for family in Builder.__mro__ if issubclass(family, Recording)]
     methods = {name for family in families[1:-1] for name in vars(family) if name[0] != "_"}
@@ -355,9 +358,44 @@ def test_routing(rng: np.random.Generator, gating: str, normalize: bool) -> None
         np.testing.assert_allclose(found[3:], 2.5 * weights, rtol=1e-5)
 
 
+@pytest.mark.parametrize("best", [1, 2])
+def test_experts_are_chosen_from_the_best_groups(best: int) -> None:
+    # The single best expert is in group 0, the best two together in group 2.
+    scores = np.array([[9, 0, 1, 2, 8, 7, 5, 5]], np.float32)
+    groups = ExpertGroups(4, 1, best)
+    got = run(lambda b, v: b.moe_route(v, 2, gating="softmax_selected", groups=groups), scores)
+    assert got[0, :2].tolist() == ([0, 1] if best == 1 else [4, 5])
+
+
+def test_weights_too_small_to_normalise_stay_small() -> None:
+    scores = np.full((1, 4), -80, np.float32)
+    got = run(lambda b, v: b.moe_route(v, 2, gating="sigmoid", normalize=True), scores)
+    assert np.all(got[0, 2:] < 1e-3)
+
+
 def test_equal_scores_go_to_the_lower_expert() -> None:
     got = run(lambda b, v: b.moe_route(v, 2, gating="softmax"), np.ones((1, 6), np.float32))
     assert got[0, :2].tolist() == [0, 1]
+
+
+def test_a_scale_that_grows_with_the_position() -> None:
+    got = run(lambda b, v: b.position_scale(v, 3, 0.1, 1), np.ones((6, 1), np.float32))
+    whole = np.array([0, 0, 1, 1, 1, 2])
+    np.testing.assert_allclose(got[:, 0], 1 + 0.1 * np.log(1 + whole), rtol=1e-6)
+
+
+def test_heads_are_cut_joined_and_multiplied_each_alone(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(5, 3 * 8)).astype(np.float32)
+    w = rng.normal(size=(3, 7, 4)).astype(np.float32)
+
+    def build(b: Builder, v: Value) -> Value:
+        low, high = b.columns(v, 0, 4, 3), b.columns(v, 4, 4, 3)
+        product = b.head_matmul(high, weight(w.reshape(21, 4)), 3, slice(2, 7))
+        return b.concat_heads(low, product, 3)
+
+    parts = x.reshape(5, 3, 8)
+    want = np.concatenate([parts[..., :4], np.einsum("hnk,thk->thn", w[:, 2:], parts[..., 4:])], 2)
+    np.testing.assert_allclose(run(build, x), want.reshape(5, -1), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("shared_input", [True, False])

@@ -33,6 +33,15 @@ def _rope(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
+def _position_scale(plan: Plan, call: OpCall) -> None:
+    x = call.inputs[0]
+    plan.emit(
+        ("position_scale",),
+        plan.of(x), plan.new(output(call)), stride(x), integer(call, "length"),
+        float_word(number(call, "factor")), integer(call, "offset"), partition=by_rows(x),
+    )  # fmt: skip
+
+
 def _cache_type(array: KVArray) -> str:
     return {"float32": "f32", "float16": "f16"}[array.dtype.name]
 
@@ -43,11 +52,12 @@ def _cache(plan: Plan, call: OpCall) -> tuple[KVArray, KVArray]:
 
 
 def _store_kv(plan: Plan, call: OpCall) -> None:
-    (k, v), (keys, values) = call.inputs, _cache(plan, call)
+    k, (keys, values) = call.inputs[0], _cache(plan, call)
+    v = call.inputs[-1]  # the keys again, of which nothing is copied, where values are part of them
     plan.emit(
         ("store_kv", _cache_type(keys), _cache_type(values)),
         plan.of(k), stride(k), plan.of(v), stride(v), keys.ctypes.data, values.ctypes.data,
-        integer(call, "group"), keys.shape[1], keys.shape[3],
+        integer(call, "group"), keys.shape[1], keys.shape[3], values.shape[3],
         partition=by_rows(k, keys.shape[1]), stores=(plan.caches[integer(call, "layer")],),
     )  # fmt: skip
 
@@ -57,15 +67,17 @@ def _attention(plan: Plan, call: OpCall) -> None:
     q, out = call.inputs[0], output(call)
     keys, values = _cache(plan, call)
     heads, kv_heads = integer(call, "num_heads"), integer(call, "num_kv_heads")
-    if keys.shape[3] > layout.MAX_HEAD_DIM:
-        most = layout.MAX_HEAD_DIM
-        raise BackendError(f"heads of {keys.shape[3]} numbers: the cpu backend has at most {most}")
+    value_dim = integer(call, "value_dim")
+    largest, most = max(keys.shape[3], value_dim), layout.MAX_HEAD_DIM
+    if largest > most:
+        raise BackendError(f"heads of {largest} numbers: the cpu backend has at most {most}")
     sinks = plan.vector(call.weights[0]) if call.weights else 0
-    is_int8 = plan.wants_int8(out) and keys.shape[3] % layout.ACTIVATION_BLOCK == 0
+    is_int8 = plan.wants_int8(out) and value_dim % layout.ACTIVATION_BLOCK == 0
+    values_in = _cache_type(values) if values.shape[3] else "keys"
     plan.emit(
-        ("attention", _cache_type(keys), _cache_type(values)),
+        ("attention", _cache_type(keys), values_in),
         plan.of(q), stride(q), plan.new(out), stride(out), keys.ctypes.data, values.ctypes.data,
-        integer(call, "group"), heads, kv_heads, keys.shape[3],
+        integer(call, "group"), heads, kv_heads, keys.shape[3], value_dim,
         float_word(number(call, "scale")), int(call.attributes.get("window", 0)),
         float_word(float(call.attributes.get("softcap", 0.0))), sinks,
         plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
@@ -76,6 +88,7 @@ def _attention(plan: Plan, call: OpCall) -> None:
 LOWERINGS: Mapping[str, Lowering] = {
     "rope_table": _rope_table,
     "rope": _rope,
+    "position_scale": _position_scale,
     "store_kv": _store_kv,
     "attention": _attention,
 }

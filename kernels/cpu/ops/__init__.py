@@ -16,6 +16,7 @@ _FAMILIES = (
     "embed",
     "executor",
     "float_matmul",
+    "heads",
     "matmul",
     "moe",
     "norm",

@@ -112,7 +112,7 @@ def make_attention(key_type, value_type):
     def bounds(args, step, scratch, token, heads, rows, start):
         """Which keys of the tile at `start` each row sees; returns the first and the end of all."""
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
-        window = args[11]
+        window = args[12]
         lowest, highest = ATTENTION_TILE, 0
         for row in range(rows):
             last = i32(step[POSITIONS], token + row // heads) + 1
@@ -125,10 +125,10 @@ def make_attention(key_type, value_type):
 
     def attention(args, step, thread, threads):
         """args: q, q stride, output, output stride, key cache, value cache, group, heads,
-        kv heads, head_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0, int8
-        output or 0, its row bytes.
+        kv heads, head_dim, value_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0,
+        int8 output or 0, its row bytes.
         """
-        kv_heads, head_dim = args[8], args[9]
+        kv_heads, value_dim = args[8], args[10]
         per_group = args[7] // kv_heads
         heads = min(per_group, MAX_ROWS)
         splits = (per_group + heads - 1) // heads
@@ -154,7 +154,7 @@ def make_attention(key_type, value_type):
                     used = min(heads, per_group - first)
                     rows = prepare(args, scratch, token, count, kv_head, first, used)
                     oldest = i32(step[POSITIONS], token) + 1
-                    start = max(0, oldest - args[11]) if args[11] else 0
+                    start = max(0, oldest - args[12]) if args[12] else 0
                     newest = i32(step[POSITIONS], token + count - 1)
                     for number in range(start // ATTENTION_TILE, newest // ATTENTION_TILE + 1):
                         low, high = bounds(
@@ -162,18 +162,18 @@ def make_attention(key_type, value_type):
                         )
                         tile(
                             scratch, args[4], args[5], table + 4 * number * TILE_BLOCKS, kv_heads,
-                            kv_head, rows, head_dim, low, high, number_of(args[10]),
-                            number_of(args[12]),
+                            kv_head, rows, args[9], value_dim, low, high, number_of(args[11]),
+                            number_of(args[13]),
                         )  # fmt: skip
                         for row in range(rows):
                             if lows[row] == highs[row]:
                                 continue
                             place = token + row // used
                             seen = i32(step[POSITIONS], place) + 1
-                            oldest_key = max(0, seen - args[11]) if args[11] else 0
+                            oldest_key = max(0, seen - args[12]) if args[12] else 0
                             head = kv_head * per_group + first + row % used
                             merge_row(
-                                args[2] + 4 * (place * args[3] + head * head_dim), head_dim,
+                                args[2] + 4 * (place * args[3] + head * value_dim), value_dim,
                                 run_maxima, run_sums, row,
                                 scratch + OUTPUTS_AT + 4 * MAX_HEAD_DIM * row,
                                 maxima[row], sums[row], number == oldest_key // ATTENTION_TILE,
@@ -181,11 +181,11 @@ def make_attention(key_type, value_type):
                     for row in range(rows):
                         head = kv_head * per_group + first + row % used
                         at = token + row // used
-                        place = args[2] + 4 * (at * args[3] + head * head_dim)
-                        finish_row(place, head_dim, run_maxima[row], run_sums[row], args[13], head)
-                        if args[14]:
-                            record = head * head_dim // ACTIVATION_BLOCK * ACTIVATION_BYTES
-                            quantize_row(place, args[14] + at * args[15] + record, head_dim)
+                        place = args[2] + 4 * (at * args[3] + head * value_dim)
+                        finish_row(place, value_dim, run_maxima[row], run_sums[row], args[14], head)
+                        if args[15]:
+                            record = head * value_dim // ACTIVATION_BLOCK * ACTIVATION_BYTES
+                            quantize_row(place, args[15] + at * args[16] + record, value_dim)
 
     return attention
 

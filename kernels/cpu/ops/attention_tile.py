@@ -2,7 +2,7 @@
 
 All numbers of an item lie in the thread's scratch memory, at the places below; attention.py says
 what an item is and brings tiles together. Keys: (dimension, slot) inside a block; values: (slot,
-dimension).
+dimension), or the first dimensions of the keys (latent attention).
 """
 
 import numpy as np
@@ -22,6 +22,7 @@ from edgellm.kernels.cpu.simd import (
     store_f32,
     store_f32_head,
     sum_lanes,
+    transpose_f32,
 )
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import ATTENTION_TILE
@@ -35,7 +36,7 @@ ZERO = np.float32(0.0)
 
 # Scratch of one thread, by query row: where its keys of this tile begin and end, addresses of its
 # query, scores and output (int64), this tile's and the running max and sum (float32); then the
-# scores of a tile, one widened block, outputs.
+# scores of a tile, one widened block, the same turned (keys that are values too), outputs.
 LOWS_AT = 0
 HIGHS_AT = LOWS_AT + 8 * MAX_ROWS
 QUERY_ROWS_AT = HIGHS_AT + 8 * MAX_ROWS
@@ -47,7 +48,8 @@ RUN_MAXIMA_AT = SUMS_AT + 4 * MAX_ROWS
 RUN_SUMS_AT = RUN_MAXIMA_AT + 4 * MAX_ROWS
 SCORES_AT = RUN_SUMS_AT + 4 * MAX_ROWS
 BLOCK_AT = SCORES_AT + 4 * ATTENTION_TILE * MAX_ROWS
-OUTPUTS_AT = BLOCK_AT + 4 * BLOCK_SIZE * MAX_HEAD_DIM
+TURNED_AT = BLOCK_AT + 4 * BLOCK_SIZE * MAX_HEAD_DIM
+OUTPUTS_AT = TURNED_AT + 4 * BLOCK_SIZE * MAX_HEAD_DIM
 END_OF_SCRATCH = OUTPUTS_AT + 4 * MAX_ROWS * MAX_HEAD_DIM
 assert END_OF_SCRATCH <= SCRATCH_BYTES
 
@@ -99,8 +101,22 @@ def _make_widen(cache_type):
     return widen
 
 
+@inline
+def turn(source, target, width, padded):
+    """A widened block of keys, (width, slot), to (slot, dimension) rows of `padded`."""
+    for i in range(0, width, 8):
+        for slot in range(0, BLOCK_SIZE, 8):
+            place, out = source + 4 * (i * BLOCK_SIZE + slot), target + 4 * (slot * padded + i)
+            transpose_f32(place, 4 * BLOCK_SIZE, out, 4 * padded)
+
+
 def make_tile(key_type, value_type):
-    """tile(...): max, sum and output of one tile of keys for the rows of an item, in scratch."""
+    """tile(...): max, sum and output of one tile of keys for the rows of an item, in scratch.
+
+    value_type "keys": the values are the first value_dim numbers of the keys.
+    """
+    from_keys = value_type == "keys"
+    value_type = key_type if from_keys else value_type
     widen_k, widen_v = _make_widen(key_type), _make_widen(value_type)
     k_bytes, v_bytes = ELEMENT_BYTES[key_type], ELEMENT_BYTES[value_type]
     k_many = make_rows_product(key_type, MANY, 4)
@@ -175,18 +191,19 @@ def make_tile(key_type, value_type):
                 row += 1
 
     @inline
-    def tile(scratch, keys, values, table, heads, head, rows, head_dim, low, high, scale, cap):
+    def tile(
+        scratch, keys, values, table, heads, head, rows, head_dim, value_dim, low, high, scale, cap
+    ):
         """keys, values: the layer's cache; table: block numbers of the tile's keys; heads, head:
         KV heads and which; low, high: the keys of the tile that any row sees.
         """
-        block_elements = BLOCK_SIZE * head_dim
-        wide = scratch + BLOCK_AT
-        padded = (head_dim + 7) // 8 * 8
-        is_direct = rows <= DIRECT_ROWS and head_dim % 32 == 0
+        key_bytes, value_bytes = BLOCK_SIZE * head_dim * k_bytes, BLOCK_SIZE * value_dim * v_bytes
+        wide, turned = scratch + BLOCK_AT, scratch + TURNED_AT
+        padded = (value_dim + 7) // 8 * 8
+        is_direct = rows <= DIRECT_ROWS and head_dim % 32 == 0 and value_dim % 32 == 0
         begin, end = low // BLOCK_SIZE, (high + BLOCK_SIZE - 1) // BLOCK_SIZE
         for block in range(begin, end):
-            place = (i32(table, block) * heads + head) * block_elements
-            matrix = keys + place * k_bytes
+            matrix = keys + (i32(table, block) * heads + head) * key_bytes
             at = 4 * block * BLOCK_SIZE
             if is_direct:
                 row_bytes = BLOCK_SIZE * k_bytes
@@ -204,15 +221,21 @@ def make_tile(key_type, value_type):
                 count = highs[row] - lows[row]
                 maxima[row], sums[row] = weights_of(scores, count, scale, cap)
         for block in range(begin, end):
-            place = (i32(table, block) * heads + head) * block_elements
-            matrix = values + place * v_bytes
+            place = i32(table, block) * heads + head
             at = block * BLOCK_SIZE
-            if is_direct:
+            if from_keys:
+                widen_k(keys + place * key_bytes, turned, value_dim, BLOCK_SIZE, BLOCK_SIZE)
+                turn(turned, wide, value_dim, padded)
+                values_of_block(wide_many, wide_one, scratch, rows, at, wide, 4 * padded, 4, padded)
+                rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
+            elif is_direct:
+                row_bytes = value_dim * v_bytes
+                matrix = values + place * value_bytes
                 values_of_block(
-                    v_many, v_one, scratch, rows, at, matrix, head_dim * v_bytes, v_bytes, head_dim
+                    v_many, v_one, scratch, rows, at, matrix, row_bytes, v_bytes, value_dim
                 )
             else:
-                widen_v(matrix, wide, BLOCK_SIZE, head_dim, padded)
+                widen_v(values + place * value_bytes, wide, BLOCK_SIZE, value_dim, padded)
                 values_of_block(wide_many, wide_one, scratch, rows, at, wide, 4 * padded, 4, padded)
                 rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
 

@@ -5,6 +5,7 @@ Products go expert by expert, so that a batch reads each expert's weights once.
 
 import numpy as np
 
+from edgellm.kernels.cpu.emit import NARROW
 from edgellm.kernels.cpu.layout import (
     ACTIVATION_BLOCK,
     ACTIVATION_BYTES,
@@ -17,6 +18,7 @@ from edgellm.kernels.cpu.ops.float_matmul import make_dots
 from edgellm.kernels.cpu.ops.panel import (
     END_OF_SCRATCH,
     LANES,
+    NARROW_TOKENS,
     PANEL_AT,
     PANEL_COLUMNS,
     SUMS_AT,
@@ -30,16 +32,19 @@ from edgellm.kernels.cpu.simd import (
     fma,
     load_f32,
     load_f32_head,
+    offset,
     pointer,
     splat_f32,
     store_f32,
     store_f32_head,
 )
 from edgellm.kernels.formats import by_id
+from edgellm.kernels.ops.moe import MIN_GATE_SUM
 
 ZERO = np.float32(0.0)
 ONE = np.float32(1.0)
 MINUS_INFINITY = np.float32(-np.inf)
+MIN_SUM = np.float32(MIN_GATE_SUM)
 PAIRS_AT = END_OF_SCRATCH  # int64 per (token, rank) of the expert at hand
 
 
@@ -49,13 +54,39 @@ def exp_scalar(x):
     return first_lane(exp(splat_f32(x)))
 
 
+@inline
+def drop_groups(ranking, experts, groups, used, best):
+    """Minus infinity for experts outside the `used` groups with the highest scores.
+
+    Of two equal groups the higher number goes first. Group scores lie behind the ranking.
+    """
+    size = experts // groups
+    scores = offset(ranking, experts)
+    for g in range(groups):
+        first, second = MINUS_INFINITY, MINUS_INFINITY
+        for e in range(g * size, (g + 1) * size):
+            if ranking[e] > first:
+                first, second = ranking[e], first
+            elif ranking[e] > second:
+                second = ranking[e]
+        scores[g] = first + second if best == 2 else first
+    for _ in range(groups - used):
+        worst = groups - 1
+        for g in range(groups - 2, -1, -1):
+            if scores[g] < scores[worst]:
+                worst = g
+        scores[worst] = -MINUS_INFINITY
+        for e in range(worst * size, (worst + 1) * size):
+            ranking[e] = MINUS_INFINITY
+
+
 def make_moe_route(gating):
     is_softmax, is_sigmoid = gating == "softmax", gating == "sigmoid"
     is_selected = gating == "softmax_selected"
 
     def moe_route(args, step, thread, threads):
         """args: scores, scores stride, output, output stride, experts, top_k, selection bias or
-        0, normalize, factor.
+        0, normalize, factor, groups, groups used, how many experts score a group.
         """
         experts, top_k = args[4], args[5]
         factor = number(args[8])
@@ -82,6 +113,8 @@ def make_moe_route(gating):
                 ranking[e] = values[e]
                 if args[6]:
                     ranking[e] = values[e] + f32(args[6], e)
+            if args[9] > 1:
+                drop_groups(ranking, experts, args[9], args[10], args[11])
             chosen = ZERO
             for rank in range(top_k):
                 best = 0
@@ -95,6 +128,8 @@ def make_moe_route(gating):
                 out[rank] = np.float32(best)
                 out[top_k + rank] = weight
                 chosen += weight
+            if args[7]:
+                chosen = max(chosen, MIN_SUM)
             for rank in range(top_k):
                 weight = out[top_k + rank]
                 if is_selected or args[7]:
@@ -108,9 +143,14 @@ def make_moe_route(gating):
 def gather_pairs(routing, stride, tokens, top_k, expert, start, pairs):
     """Lists up to TOKEN_BLOCK items token * top_k + rank routed to `expert`, from item `start` on.
 
-    Returns how many, and the item to go on from.
+    Without routing rank r goes to expert r. Returns how many, and the item to go on from.
     """
     found, item = 0, start
+    if routing == 0:
+        found = min(TOKEN_BLOCK, tokens - start // top_k)
+        for i in range(found):
+            pairs[i] = start + i * top_k + expert
+        return found, start + found * top_k
     while item < tokens * top_k and found < TOKEN_BLOCK:
         row = routing + 4 * (item // top_k * stride)
         if np.int64(f32(row, item % top_k)) == expert:
@@ -134,51 +174,83 @@ def make_moe_matmul(type_id):
     fmt = by_id(int(type_id))
     block_size, type_size = fmt.block_size, fmt.type_size
     product = block_product(fmt)
-    fill, tile_one = product.fill, product.tile_one
+    fill, tile_one, direct = product.fill, product.tile_one, product.narrow.get(1, _no_direct)
+    direct_tokens = NARROW_TOKENS if product.narrow else 0
+
+    @inline
+    def source(args, pair):
+        """Where the int8 row of a (token, rank) lies."""
+        token, rank = pair // args[14], pair % args[14]
+        part = args[8] // ACTIVATION_BLOCK * ACTIVATION_BYTES if args[2] != args[8] else 0
+        return args[0] + token * args[1] + rank * part
+
+    @inline
+    def write(args, expert, pair, first, lanes, sums):
+        """The sums of a strip of rows from `first` on, to the part of a (token, rank)."""
+        y, values, rows = pointer(args[3], np.float32), pointer(sums, np.float32), args[7]
+        start = pair // args[14] * args[4] + pair % args[14] * rows
+        for r in range(min(lanes, rows - first)):
+            value = finish_expert(values[r], args[10], args[11], expert, rows, first + r)
+            y[start + first + r] = value
+
+    @inline
+    def by_strips(args, expert, weight, pairs, count, sums, thread, threads):
+        """Few tokens: every strip is read once as it lies in the file."""
+        rows, blocks = args[7], args[8] // block_size
+        begin, end = split((rows + NARROW - 1) // NARROW, thread, threads)
+        for strip in range(begin, end):
+            first = NARROW * strip
+            for t in range(count):
+                x = source(args, pairs[t])
+                direct(weight, args[6], first, rows - 1, x, args[1], sums, blocks)
+                write(args, expert, pairs[t], first, NARROW, sums)
+
+    @inline
+    def by_panels(args, expert, weight, pairs, count, scratch, thread, threads):
+        """Many tokens: a panel is unpacked once and used for all of them."""
+        rows, columns, sums = args[7], args[8], scratch + SUMS_AT
+        begin, end = split((rows + LANES - 1) // LANES, thread, threads)
+        for strip in range(begin, end):
+            first = LANES * strip
+            clear(sums, count)
+            for k0 in range(0, columns, PANEL_COLUMNS):
+                width = min(PANEL_COLUMNS, columns - k0)
+                blocks = weight + k0 // block_size * type_size
+                fill(scratch, blocks, args[6], first, rows - 1, 0, width // block_size)
+                at = k0 // ACTIVATION_BLOCK * ACTIVATION_BYTES
+                for t in range(count):
+                    tile_one(
+                        scratch + PANEL_AT, source(args, pairs[t]) + at, args[1],
+                        sums + t * SUMS_BYTES, SUMS_BYTES, width // ACTIVATION_BLOCK,
+                    )  # fmt: skip
+            for t in range(count):
+                write(args, expert, pairs[t], first, LANES, sums + t * SUMS_BYTES)
 
     def moe_matmul(args, step, thread, threads):
         """args: x, x row bytes, x columns, y, y stride, weight, weight row bytes, rows per expert,
-        columns, experts, bias, scale, routing, routing stride, top_k.
+        columns, experts, bias, scale, routing or 0, routing stride, top_k, bytes from one expert
+        to the next. Without routing rank r goes to expert r.
         """
-        x_bytes, x_columns, stride, rows, columns = args[1], args[2], args[4], args[7], args[8]
         top_k, tokens = args[14], step[NUM_TOKENS]
-        part = columns // ACTIVATION_BLOCK * ACTIVATION_BYTES if x_columns != columns else 0
-        y = pointer(args[3], np.float32)
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
-        sums, pairs = scratch + SUMS_AT, pointer(scratch + PAIRS_AT, np.int64)
-        values = pointer(sums, np.float32)
-        begin, end = split((rows + LANES - 1) // LANES, thread, threads)
+        pairs = pointer(scratch + PAIRS_AT, np.int64)
         for expert in range(args[9]):
-            weight = args[5] + expert * rows * args[6]
+            weight = args[5] + expert * args[15]
             item = 0
             while item < tokens * top_k:
                 count, item = gather_pairs(args[12], args[13], tokens, top_k, expert, item, pairs)
-                if count == 0:
-                    continue
-                for strip in range(begin, end):
-                    first = LANES * strip
-                    clear(sums, count)
-                    for k0 in range(0, columns, PANEL_COLUMNS):
-                        width = min(PANEL_COLUMNS, columns - k0)
-                        blocks = weight + k0 // block_size * type_size
-                        fill(scratch, blocks, args[6], first, rows - 1, 0, width // block_size)
-                        at = k0 // ACTIVATION_BLOCK * ACTIVATION_BYTES
-                        for t in range(count):
-                            token, rank = pairs[t] // top_k, pairs[t] % top_k
-                            tile_one(
-                                scratch + PANEL_AT, args[0] + token * x_bytes + rank * part + at,
-                                x_bytes, sums + t * SUMS_BYTES, SUMS_BYTES,
-                                width // ACTIVATION_BLOCK,
-                            )  # fmt: skip
-                    for t in range(count):
-                        token, rank = pairs[t] // top_k, pairs[t] % top_k
-                        for r in range(min(LANES, rows - first)):
-                            value = values[SUMS_BYTES // 4 * t + r]
-                            row = first + r
-                            value = finish_expert(value, args[10], args[11], expert, rows, row)
-                            y[token * stride + rank * rows + row] = value
+                if count > direct_tokens:
+                    by_panels(args, expert, weight, pairs, count, scratch, thread, threads)
+                elif count > 0:
+                    sums = scratch + SUMS_AT
+                    by_strips(args, expert, weight, pairs, count, sums, thread, threads)
 
     return moe_matmul
+
+
+@inline
+def _no_direct(weight, row_bytes, first, last, x, x_bytes, sums, blocks):
+    """For formats without a reader of strips: never called."""
 
 
 def make_moe_float_matmul(type_id):
@@ -194,12 +266,14 @@ def make_moe_float_matmul(type_id):
         for expert in range(args[9]):
             for item in range(tokens * top_k):
                 token, rank = item // top_k, item % top_k
-                chosen = args[12] + 4 * token * args[13]
-                if np.int64(f32(chosen, rank)) != expert:
+                chosen = rank
+                if args[12]:
+                    chosen = np.int64(f32(args[12] + 4 * token * args[13], rank))
+                if chosen != expert:
                     continue
                 x = args[0] + token * x_bytes + 4 * rank * part
                 for row in range(begin, end):
-                    w = args[5] + (expert * rows + row) * args[6]
+                    w = args[5] + expert * args[15] + row * args[6]
                     value, _, _, _ = dots(x, x, x, x, w, columns)
                     value = finish_expert(value, args[10], args[11], expert, rows, row)
                     y[token * stride + rank * rows + row] = value
@@ -234,9 +308,23 @@ def make_moe_combine():
     return moe_combine
 
 
+def make_moe_gate():
+    def moe_gate(args, step, thread, threads):
+        """args: x, x stride, output, gate, gate stride."""
+        begin, end = split(step[NUM_TOKENS], thread, threads)
+        for token in range(begin, end):
+            factor = sigmoid(splat_f32(f32(args[3], token * args[4])))
+            start = 4 * token * args[1]
+            for i in range(start, start + 4 * args[1], 32):
+                store_f32(args[2] + i, load_f32(args[0] + i) * factor)
+
+    return moe_gate
+
+
 KERNELS = {
     "moe_route": make_moe_route,
     "moe_matmul": make_moe_matmul,
     "moe_float_matmul": make_moe_float_matmul,
     "moe_combine": make_moe_combine,
+    "moe_gate": make_moe_gate,
 }

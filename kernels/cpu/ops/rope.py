@@ -1,4 +1,4 @@
-"""Rotary position embedding: the table of a step, and its use."""
+"""What positions do to rows: rotary embedding, its table of a step, and a scale by position."""
 
 import math
 
@@ -6,7 +6,14 @@ import numpy as np
 
 from edgellm.kernels.cpu.layout import NUM_TOKENS, POSITIONS
 from edgellm.kernels.cpu.ops.common import f32, i32, number, split
-from edgellm.kernels.cpu.simd import load_f32, load_f32_head, pointer, store_f32, store_f32_head
+from edgellm.kernels.cpu.simd import (
+    load_f32,
+    load_f32_head,
+    pointer,
+    splat_f32,
+    store_f32,
+    store_f32_head,
+)
 
 
 def make_rope_table():
@@ -66,4 +73,23 @@ def make_rope(layout):
     return rope
 
 
-KERNELS = {"rope_table": make_rope_table, "rope": make_rope}
+def make_position_scale():
+    def position_scale(args, step, thread, threads):
+        """args: input, output, row stride, length, factor, offset."""
+        begin, end = split(step[NUM_TOKENS], thread, threads)
+        for token in range(begin, end):
+            whole = (i32(step[POSITIONS], token) + args[5]) // args[3]
+            factor = 1.0 + np.float64(number(args[4])) * math.log(np.float64(1 + whole))
+            scale = splat_f32(np.float32(factor))
+            start = 4 * token * args[2]
+            for i in range(start, start + 4 * args[2], 32):
+                store_f32(args[1] + i, load_f32(args[0] + i) * scale)
+
+    return position_scale
+
+
+KERNELS = {
+    "rope_table": make_rope_table,
+    "rope": make_rope,
+    "position_scale": make_position_scale,
+}

@@ -37,20 +37,22 @@ def make_store_kv(key_type, value_type):
     k_bytes, v_bytes = ELEMENT_BYTES[key_type], ELEMENT_BYTES[value_type]
 
     def store_kv(args, step, thread, threads):
-        """args: k, k stride, v, v stride, key cache, value cache, group, kv heads, head_dim."""
-        heads, head_dim = args[7], args[8]
-        whole = head_dim // 8 * 8
-        rest = head_dim - whole
+        """args: k, k stride, v, v stride, key cache, value cache, group, kv heads, head_dim,
+        value_dim.
+        """
+        heads, head_dim, value_dim = args[7], args[8], args[9]
+        whole = value_dim // 8 * 8
+        rest = value_dim - whole
         slots = pointer(step[SLOT_MAPPING] + 8 * args[6] * step[NUM_TOKENS], np.int64)
         begin, end = split(step[NUM_TOKENS] * heads, thread, threads)
         for item in range(begin, end):
             token, head = item // heads, item % heads
             block, slot = slots[token] // BLOCK_SIZE, slots[token] % BLOCK_SIZE
-            place = (block * heads + head) * BLOCK_SIZE * head_dim
+            place = (block * heads + head) * BLOCK_SIZE
             k = pointer(args[0] + 4 * (token * args[1] + head * head_dim), np.float32)
-            v = args[2] + 4 * (token * args[3] + head * head_dim)
-            keys = args[4] + (place + slot) * k_bytes
-            values = args[5] + (place + slot * head_dim) * v_bytes
+            v = args[2] + 4 * (token * args[3] + head * value_dim)
+            keys = args[4] + (place * head_dim + slot) * k_bytes
+            values = args[5] + (place + slot) * value_dim * v_bytes
             for i in range(head_dim):
                 store_k_one(keys + i * BLOCK_SIZE * k_bytes, k[i])
             for i in range(0, whole, 8):

@@ -113,17 +113,21 @@ def tokens(ids: npt.ArrayLike) -> Batch:
 def storage(program: Program, blocks: int, keys: str = "f32", values: str = "f32") -> KVStorage:
     """Room for so many blocks a layer, full of NaN: what nobody wrote must not be read."""
 
-    def room(name: str) -> tuple[KVArray, ...]:
+    def room(name: str, widths: list[int]) -> tuple[KVArray, ...]:
         return tuple(
-            np.full((blocks, kv.num_kv_heads, BLOCK_SIZE, kv.head_dim), np.nan, CACHE_TYPES[name])
-            for kv in program.kv_layers
+            np.full((blocks, kv.num_kv_heads, BLOCK_SIZE, width), np.nan, CACHE_TYPES[name])
+            for kv, width in zip(program.kv_layers, widths, strict=True)
         )
 
     states = tuple(
         np.full((MAX_STREAMS, *state.stored_shape), np.nan, np.float32)
         for state in program.state_layers
     )
-    return KVStorage(room(keys), room(values), states)
+    return KVStorage(
+        room(keys, [kv.head_dim for kv in program.kv_layers]),
+        room(values, [kv.value_dim for kv in program.kv_layers]),
+        states,
+    )
 
 
 def decoder(layers: int) -> Program:

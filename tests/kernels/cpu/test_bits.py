@@ -73,16 +73,25 @@ def test_product_of_each_format_is_right(backend: CpuBackend, fmt: Format) -> No
     assert np.all(np.abs(got - x @ numbers.T) <= 1e-5 * (np.abs(x) @ np.abs(numbers).T))
 
 
-@pytest.mark.parametrize("name", ["Q8_0", "F16"])
+@pytest.mark.parametrize("name", ["Q8_0", "F16", "TQ2_0"])
 def test_products_of_experts(backends: Mapping[int, CpuBackend], name: str) -> None:
     rng = np.random.default_rng(5)
-    experts, top_k, columns = 5, 2, 64
+    experts, top_k, columns = 5, 2, 256
     b = Builder()
     routing = b.moe_route(rows_of(b, normal(rng, VOCABULARY, experts)), top_k, gating="softmax")
     weight = random_weight(rng, experts * ROWS, columns, name)
     x = rows_of(b, normal(rng, VOCABULARY, columns))
     product = b.moe_matmul(x, routing, weight, experts=experts)
     assert_rows_agree(backends, b.finish(logits=b.moe_combine(product, routing)))
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "F16"])
+def test_products_of_heads(backends: Mapping[int, CpuBackend], name: str) -> None:
+    rng = np.random.default_rng(6)
+    b = Builder()
+    weight = random_weight(rng, 3 * ROWS, 64, name)
+    x = rows_of(b, normal(rng, VOCABULARY, 3 * 64))
+    assert_rows_agree(backends, b.finish(logits=b.head_matmul(x, weight, 3)))
 
 
 # ---------------------------------------------------------------- attention
@@ -222,6 +231,22 @@ def test_recurrences_ten_ways(backends: Mapping[int, CpuBackend], is_fine: bool)
     assert np.all(np.isfinite(expected)) and len(np.unique(expected, axis=0)) == LENGTH
     for way in WAYS[1:]:
         assert_same_bits(prompt_rows(backends, program, "f32", way), expected)
+
+
+@pytest.mark.parametrize("cache", ["f16", "f32"])
+def test_latent_attention_ten_ways(backends: Mapping[int, CpuBackend], cache: str) -> None:
+    """One KV head for many query heads, the values in the keys."""
+    rng = np.random.default_rng(12)
+    heads, head_dim = 20, 96
+    b = Builder()
+    q = rows_of(b, normal(rng, VOCABULARY, heads * head_dim, scale=3))
+    k = rows_of(b, normal(rng, VOCABULARY, head_dim))
+    shape = {"num_heads": heads, "num_kv_heads": 1, "value_dim": 72}
+    program = b.finish(logits=b.attention(q, k, None, scale=head_dim**-0.5, **shape))
+    expected = prompt_rows(backends, program, cache, WAYS[0])
+    assert np.all(np.isfinite(expected))
+    for way in WAYS[1:]:
+        assert_same_bits(prompt_rows(backends, program, cache, way), expected)
 
 
 @pytest.mark.parametrize("border", [255, 256, 257, 511, 512, 513])

@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from edgellm.kernels import reference
 from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.cpu.lower import LOWERINGS
-from edgellm.kernels.ops import Activation, Builder
+from edgellm.kernels.ops import Activation, Builder, ExpertGroups
 from edgellm.kernels.program import Program, Value, Weight
 from edgellm.kernels.reference import elementwise
 from tests.kernels.cpu.programs import (
@@ -116,16 +116,19 @@ def rope(m: Maker) -> Value:
 
 
 def attention(m: Maker) -> Value:
-    kv_heads, shared, head_dim = m.pick(1, 2), m.pick(1, 3), m.pick(20, 64, 36, 5)
-    heads = kv_heads * shared
+    kv_heads, shared, head_dim = m.pick(1, 2), m.pick(1, 3, 7), m.pick(20, 64, 36, 5)
+    heads, value_dim = kv_heads * shared, m.pick(head_dim, 32, 12)
+    latent = m.pick(False, False, True)  # values are the head of the keys
+    value_dim = min(value_dim, head_dim) if latent else value_dim
     outputs = [
         m.b.attention(
             m.rows(heads * head_dim, 2),
             m.rows(kv_heads * head_dim, 2),
-            m.rows(kv_heads * head_dim),
+            None if latent else m.rows(kv_heads * value_dim),
             num_heads=heads,
             num_kv_heads=kv_heads,
             scale=head_dim**-0.5,
+            value_dim=value_dim,
             window=m.pick(None, 7, 256, 300),
             softcap=m.pick(None, 2.0, 50.0),
             sinks=m.maybe(heads),
@@ -135,12 +138,31 @@ def attention(m: Maker) -> Value:
     return m.b.add(*outputs)
 
 
+def position_scale(m: Maker) -> Value:
+    return m.b.position_scale(m.rows(m.pick(36, 1)), m.pick(1, 10, 300), 0.1, m.pick(0, 1))
+
+
+def concat_heads(m: Maker) -> Value:
+    heads, first, second = m.pick(1, 3), m.pick(1, 8, 27), m.pick(16, 5)
+    return m.b.concat_heads(m.rows(heads * first), m.rows(heads * second), heads)
+
+
+def head_matmul(m: Maker) -> Value:
+    heads, height, name = m.pick(1, 5), m.pick(8, 29), m.pick("Q8_0", "F16", "TQ2_0")
+    columns = {"Q8_0": 64, "F16": 36, "TQ2_0": 256}[name]
+    part = m.pick(None, slice(0, 5), slice(3, None))
+    x = rows_of(m.b, whole_numbers(m.rng, VOCABULARY, heads * columns))
+    weight = random_weight(m.rng, heads * height, columns, name)
+    return m.b.head_matmul(x, weight, heads, part)
+
+
 def select_outputs(m: Maker) -> Value:
     return m.b.select_outputs(m.rows(m.pick(36, 1, 64)))
 
 
 def moe_route(m: Maker) -> Value:
     experts, gating = m.pick(5, 16, 1), m.pick("softmax", "sigmoid", "softmax_selected")
+    groups = ExpertGroups(4, m.pick(1, 3), m.pick(1, 2)) if experts == 16 else None
     table = normal(m.rng, VOCABULARY, experts, scale=3)
     table[:, -1] = table[:, 0]  # of two equal ones the first goes first
     return m.b.moe_route(
@@ -150,6 +172,7 @@ def moe_route(m: Maker) -> Value:
         normalize=m.pick(True, False),
         factor=m.pick(1.0, 2.5),
         selection_bias=m.maybe(experts),
+        groups=groups,
     )
 
 
@@ -157,12 +180,19 @@ def moe_matmul(m: Maker) -> Value:
     experts, top_k, n = 5, m.pick(1, 3), m.pick(8, 29)
     name = m.pick("Q8_0", "F16")
     columns = 64 if name == "Q8_0" else m.pick(36, 64)
-    weight = random_weight(m.rng, experts * n, columns, name)
+    below, above = m.pick((0, 0), (0, 5), (3, 0))  # rows that are left out
+    weight = random_weight(m.rng, experts * (below + n + above), columns, name)
     routing = m.b.moe_route(m.rows(experts), top_k, gating="softmax")
     width = columns * m.pick(1, top_k)
     x = rows_of(m.b, whole_numbers(m.rng, VOCABULARY, width))
     return m.b.moe_matmul(
-        x, routing, weight, experts=experts, bias=m.maybe(experts, n), scale=m.maybe(experts)
+        x,
+        routing,
+        weight,
+        experts=experts,
+        part=slice(below, below + n),
+        bias=m.maybe(experts, n),
+        scale=m.maybe(experts),
     )
 
 
@@ -208,6 +238,10 @@ def delta_rule(m: Maker) -> Value:
     )
 
 
+def moe_gate(m: Maker) -> Value:
+    return m.b.moe_gate(m.rows(m.pick(36, 1)), m.rows(1, 3))
+
+
 CASES: Mapping[str, Callable[[Maker], Value]] = {
     "embed": embed,
     "rms_norm": rms_norm,
@@ -229,6 +263,10 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
     "short_convolution": short_convolution,
     "selective_scan": selective_scan,
     "delta_rule": delta_rule,
+    "moe_gate": moe_gate,
+    "position_scale": position_scale,
+    "concat_heads": concat_heads,
+    "head_matmul": head_matmul,
 }
 
 
