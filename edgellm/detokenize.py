@@ -26,7 +26,7 @@ class Detokenizer:
     All that `push` and `flush` return, joined, is the tokenizer's `decode` of the ids, cut before
     the stop string that is complete first (of two that end together, the longer). Text that may be
     the beginning of a stop string is held back until it is known; so is the start of a character.
-    `stopped` is True once a stop string was met: nothing after it is ever returned.
+    `stopped` is True once a stop string was met, `stopped_by`: nothing after it is ever returned.
     """
 
     def __init__(
@@ -47,7 +47,11 @@ class Detokenizer:
         self._drop_space = not continues and tokenizer.space_prefix
         self._decoder = _Utf8("replace")
         self._held = ""
-        self.stopped = False
+        self.stopped_by: str | None = None
+
+    @property
+    def stopped(self) -> bool:
+        return self.stopped_by is not None
 
     def push(self, token_id: int) -> str:
         """The text that this id makes certain, often all of its own. "" after a stop string."""
@@ -72,20 +76,20 @@ class Detokenizer:
     def _take(self, new: str) -> str:
         """Add text; what of all that is held can be given out."""
         text = self._held + new
-        end = _first_stop(text, self._stop)
-        if end is not None:
-            self.stopped = True
+        met = _first_stop(text, self._stop)
+        if met is not None:
+            at, self.stopped_by = met
             self._held = ""
-            return text[:end]
+            return text[:at]
         end = _possible_stop(text, self._stop)
         self._held = text[end:]
         return text[:end]
 
 
-def _first_stop(text: str, stop: tuple[str, ...]) -> int | None:
-    """Where the stop string begins that is complete first, None when there is none."""
-    found = [(at + len(s), at) for s in stop if (at := text.find(s)) >= 0]
-    return min(found)[1] if found else None
+def _first_stop(text: str, stop: tuple[str, ...]) -> tuple[int, str] | None:
+    """The stop string that is complete first and where it begins, None when there is none."""
+    found = [(at + len(s), at, s) for s in stop if (at := text.find(s)) >= 0]
+    return min(found)[1:] if found else None
 
 
 def _possible_stop(text: str, stop: tuple[str, ...]) -> int:

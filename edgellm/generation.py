@@ -125,7 +125,8 @@ class Generation:
         if logprob is None and self.sequence.params.logprobs is not None:
             logprob = ()
         index = self.sequence.sample_index
-        self.emit(TokenEvent(index, text, token_ids, logprob, reason, usage, timings))
+        stop = self.detokenizer.stopped_by
+        self.emit(TokenEvent(index, text, token_ids, logprob, reason, usage, timings, stop))
 
     def _logprobs(self, row: Rows, token: int) -> tuple[TokenLogprob, ...] | None:
         count = self.sequence.params.logprobs

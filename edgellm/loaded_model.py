@@ -140,6 +140,7 @@ def load_model(
             array.nbytes for array in (*ready.kv.keys, *ready.kv.values, *ready.kv.states)
         ),
         sampling={**advice, **sampling},
+        max_num_seqs=ready.limits.max_num_seqs,
     )
     for text in tokenizer.notes:
         note(f"{name}: {text}")

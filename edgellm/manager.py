@@ -126,7 +126,9 @@ class Manager:
                 request_id=request_id,
                 sequence=Sequence(0, list(prompt), len(prompt), params, index),
                 tokenizer=model.tokenizer,
-                detokenizer=Detokenizer(model.tokenizer, params.stop, continues=True),
+                detokenizer=Detokenizer(
+                    model.tokenizer, params.stop, request.skip_special, continues=True
+                ),
                 emit=emit,
                 seed=seed,
                 max_tokens=max_tokens,

@@ -46,7 +46,8 @@ class Request:
     """One generation asked of the engine.
 
     prompt: text, or token ids taken as they are. add_special, parse_special: how text is
-    tokenised. model: a loaded model's name; None is the only one loaded.
+    tokenised. model: a loaded model's name; None is the only one loaded. skip_special: control
+    tokens of the answer are left out of its text.
     """
 
     prompt: str | tuple[int, ...]
@@ -55,11 +56,15 @@ class Request:
     model: str | None = None
     add_special: bool = True
     parse_special: bool = True
+    skip_special: bool = True
 
 
 @dataclass(frozen=True)
 class TokenEvent:
-    """New text of answer `index`; the last one has finish_reason, usage and timings."""
+    """New text of answer `index`; the last one has finish_reason, usage and timings.
+
+    stop: the stop string that ended the answer.
+    """
 
     index: int
     text: str
@@ -68,6 +73,7 @@ class TokenEvent:
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
     timings: Timings | None = None
+    stop: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,8 @@ class LoadOptions:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """One loaded model. kv_cache_bytes: what its keys and values may grow to.
+    """One loaded model. kv_cache_bytes: what its keys and values may grow to. max_num_seqs:
+    answers computed side by side.
 
     sampling: fields of SamplingParams that the file or the catalogue advises.
     """
@@ -123,6 +130,7 @@ class ModelInfo:
     vocab_size: int
     kv_cache_bytes: int
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    max_num_seqs: int = 1
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,7 @@ class MockTemplate:
         messages: list[dict[str, str]],
         tools: object = None,
         add_generation_prompt: bool = True,
+        **variables: object,
     ) -> str:
         said = "".join(f"{message['role']}:{message['content']}\n" for message in messages)
         return said + "assistant:" * add_generation_prompt

@@ -5,12 +5,36 @@ from collections import defaultdict
 from starlette.routing import Route as PathRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from edgellm.server import llama_cpp, native
+from edgellm.server import (
+    anthropic,
+    llama_completion,
+    llama_cpp,
+    native,
+    ollama,
+    openai,
+    openai_chat,
+    openai_text,
+    responses,
+    status,
+)
 from edgellm.server.endpoint import Call, Endpoint, Family, Reply, Route
 from edgellm.server.failures import Refusal
 from edgellm.server.service import Service
 
-FAMILIES: tuple[Family, ...] = (native.FAMILY, llama_cpp.FAMILY)
+_OPENAI = Family(
+    (*openai.ROUTES, *openai_chat.ROUTES, *openai_text.ROUTES, *responses.ROUTES),
+    openai.openai_error,
+)
+_LLAMA_CPP = Family(
+    (*llama_cpp.ROUTES, *llama_completion.ROUTES, *status.ROUTES), llama_cpp.llama_cpp_error
+)
+FAMILIES: tuple[Family, ...] = (
+    native.FAMILY,
+    _OPENAI,
+    _LLAMA_CPP,
+    ollama.FAMILY,
+    anthropic.FAMILY,
+)
 
 
 def make_app(service: Service) -> ASGIApp:
@@ -33,6 +57,6 @@ def _nowhere(service: Service) -> ASGIApp:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         route = Route(scope["method"], "/", not_found)
-        await Endpoint(service, llama_cpp.FAMILY, {route.method: route})(scope, receive, send)
+        await Endpoint(service, _OPENAI, {route.method: route})(scope, receive, send)
 
     return app

@@ -1,11 +1,17 @@
-"""llama.cpp's own routes, for clients made for llama-server. Fields as of b11434."""
+"""llama.cpp's own routes but for completion, for clients made for llama-server. As of b11434."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from edgellm.errors import ContextOverflow
-from edgellm.server.endpoint import Call, Family, Reply, Route
+from edgellm.errors import BackendError, ContextOverflow
+from edgellm.server import fields as f
+from edgellm.server.endpoint import Call, Plain, Reply, Route
 from edgellm.server.failures import Failure, Refusal
+from edgellm.server.metrics import exposition
+from edgellm.types import SamplingParams
+from edgellm.version import __version__
+
+_METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 def llama_cpp_error(failure: Failure) -> Mapping[str, Any]:
@@ -28,10 +34,101 @@ async def health(call: Call) -> Reply:
     return {"status": "ok"}
 
 
-FAMILY = Family(
-    (
-        Route("GET", "/health", health, public=True),
-        Route("GET", "/v1/health", health, public=True),
-    ),
-    llama_cpp_error,
+async def props(call: Call) -> Reply:
+    info = await call.service.model(call.query.get("model"))
+    details = await call.service.client.details(info.name)
+    params = SamplingParams(**info.sampling)
+    settings = {name: getattr(params, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+    return {
+        "default_generation_settings": {
+            "id": 0,
+            "n_ctx": info.context_length,
+            "is_processing": False,
+            "params": {**settings, "n_predict": -1, "samplers": list(params.samplers)},
+        },
+        "total_slots": info.max_num_seqs,
+        "model_alias": info.name,
+        "model_path": info.name,
+        "modalities": {"vision": False, "audio": False},
+        "chat_template": details.chat_template,
+        "bos_token": details.bos_text,
+        "eos_token": details.eos_text,
+        "build_info": f"edgellm-{__version__}",
+        "is_sleeping": False,
+    }
+
+
+async def slots(call: Call) -> Reply:
+    """A slot for each answer that may be computed; sequences have no fixed ones."""
+    info = await call.service.model(call.query.get("model"))
+    running = (await call.service.client.stats())[info.name].running
+    if call.query.get("fail_on_no_slot") and running >= info.max_num_seqs:
+        raise Refusal(503, "unavailable_error", "no slot available", 1)
+    return [
+        {"id": i, "n_ctx": info.context_length, "is_processing": i < running}
+        for i in range(info.max_num_seqs)
+    ]
+
+
+async def metrics(call: Call) -> Reply:
+    return Plain(await exposition(call.service), _METRICS_TYPE)
+
+
+async def tokenize(call: Call) -> Reply:
+    info = await call.service.model(f.read(call.fields, "model", str))
+    ids = await call.service.client.tokenize(
+        f.read(call.fields, "content", str, ""),
+        f.read(call.fields, "add_special", bool, False),
+        f.read(call.fields, "parse_special", bool, True),
+        info.name,
+    )
+    if not f.read(call.fields, "with_pieces", bool, False):
+        return {"tokens": ids}
+    pieces = await call.service.client.token_bytes(ids, info.name)
+    return {"tokens": [_piece(i, piece) for i, piece in zip(ids, pieces, strict=True)]}
+
+
+def _piece(token_id: int, piece: bytes) -> dict[str, Any]:
+    try:
+        return {"id": token_id, "piece": piece.decode()}
+    except UnicodeDecodeError:
+        return {"id": token_id, "piece": list(piece)}
+
+
+async def detokenize(call: Call) -> Reply:
+    info = await call.service.model(f.read(call.fields, "model", str))
+    ids = f.read(call.fields, "tokens", tuple[int, ...], ())
+    return {"content": await call.service.client.detokenize(ids, info.name)}
+
+
+async def apply_template(call: Call) -> Reply:
+    info = await call.service.model(f.read(call.fields, "model", str))
+    messages = f.messages(call.fields, call.service.settings.max_messages)
+    variables = f.read(call.fields, "chat_template_kwargs", dict[str, Any], {})
+    found = f.tools(call.fields)
+    return {"prompt": await call.service.client.chat_prompt(messages, found, info.name, variables)}
+
+
+async def embedding(call: Call) -> Reply:
+    raise BackendError("no embedding model can be loaded yet")
+
+
+async def rerank(call: Call) -> Reply:
+    raise BackendError("no reranking model can be loaded yet")
+
+
+ROUTES = (
+    Route("GET", "/health", health, public=True),
+    Route("GET", "/v1/health", health, public=True),
+    Route("GET", "/props", props),
+    Route("GET", "/slots", slots),
+    Route("GET", "/metrics", metrics),
+    Route("POST", "/tokenize", tokenize),
+    Route("POST", "/detokenize", detokenize),
+    Route("POST", "/apply-template", apply_template),
+    Route("POST", "/embedding", embedding),
+    Route("POST", "/rerank", rerank),
+    Route("POST", "/reranking", rerank),
+    Route("POST", "/v1/rerank", rerank),
+    Route("POST", "/v1/reranking", rerank),
 )

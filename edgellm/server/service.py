@@ -28,6 +28,12 @@ class Totals:
     prompt_seconds: float = 0.0
     decode_seconds: float = 0.0
 
+    @property
+    def prompt_rate(self) -> float | None:
+        """Prompt tokens computed per second; None before any were."""
+        computed = self.prompt_tokens - self.cached_tokens
+        return computed / self.prompt_seconds if computed and self.prompt_seconds else None
+
 
 @dataclass
 class Service:

@@ -1,0 +1,180 @@
+"""Answers as they stream, taken apart by the model's dialect. Knows no API's way to write them."""
+
+import os
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from edgellm.dialects import CallPart, Parser, Part, PlainParser, TextPart
+from edgellm.server.indent import IndentWatch
+from edgellm.server.service import Service
+from edgellm.types import Request, Timings, TokenEvent, TokenLogprob, Usage
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Ends of an answer that are the server's business, not the engine's.
+
+    predict_seconds: an answer that has a line end is over so long after its first token. indent:
+    an answer ends before a line with fewer blanks at its start.
+    """
+
+    predict_seconds: float | None = None
+    indent: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One event of an answer and what its text makes certain."""
+
+    event: TokenEvent
+    parts: list[Part]
+
+    @property
+    def text(self) -> str:
+        """What is neither reasoning nor a call."""
+        return "".join(
+            part.text
+            for part in self.parts
+            if isinstance(part, TextPart) and part.kind == "content"
+        )
+
+
+@dataclass
+class Answer:
+    """An answer put together. calls: by index. event: the last one, with usage and timings."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: dict[int, CallPart] = field(default_factory=dict)
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    event: TokenEvent | None = None
+
+    @property
+    def last(self) -> TokenEvent:
+        assert self.event is not None, "the answer is not finished"
+        return self.event
+
+    @property
+    def usage(self) -> Usage:
+        return self.last.usage or Usage(0, 0)
+
+    @property
+    def timings(self) -> Timings:
+        return self.last.timings or Timings(0.0, 0.0, 0.0)
+
+    def take(self, step: Step) -> None:
+        self.token_ids += step.event.token_ids
+        self.logprobs += step.event.logprobs or ()
+        for part in step.parts:
+            if isinstance(part, CallPart):
+                known = self.calls.get(part.index, CallPart(part.index, ""))
+                self.calls[part.index] = CallPart(
+                    part.index,
+                    known.arguments + part.arguments,
+                    known.id or part.id,
+                    known.name or part.name,
+                )
+            elif part.kind == "reasoning":
+                self.reasoning += part.text
+            else:
+                self.content += part.text
+        if step.event.finish_reason is not None:
+            self.event = step.event
+
+
+async def steps(
+    service: Service,
+    request: Request,
+    parser: type[Parser] = PlainParser,
+    limits: Limits | None = None,
+) -> AsyncGenerator[Step, None]:
+    """The steps of all answers to a request, as they come."""
+    parsers: dict[int, Parser] = {}
+    if limits is not None and limits != Limits():
+        events = _limited(service, request, limits)
+    else:
+        events = service.generate(request)
+    async with aclosing(events):
+        async for event in events:
+            own = parsers.get(event.index)
+            if own is None:
+                own = parsers[event.index] = parser()
+            parts = own.push(event.text)
+            if event.finish_reason is not None:
+                parts += own.finish()
+            yield Step(event, parts)
+
+
+async def collect(steps: AsyncGenerator[Step, None]) -> list[Answer]:
+    """All answers, finished, by index."""
+    answers: dict[int, Answer] = {}
+    async with aclosing(steps):
+        async for step in steps:
+            answers.setdefault(step.event.index, Answer()).take(step)
+    return [answers[index] for index in sorted(answers)]
+
+
+def new_id(prefix: str) -> str:
+    """A name that no other answer has."""
+    return prefix + os.urandom(12).hex()
+
+
+def total(answers: list[Answer]) -> Usage:
+    """The tokens of a request: its prompt once, and all answers."""
+    usages = [answer.usage for answer in answers]
+    return Usage(
+        usages[0].prompt_tokens,
+        sum(usage.completion_tokens for usage in usages),
+        max(usage.cached_tokens for usage in usages),
+    )
+
+
+def llama_timings(usage: Usage, timings: Timings) -> Mapping[str, Any]:
+    """Counts and times as llama.cpp reports them."""
+    computed = usage.prompt_tokens - usage.cached_tokens
+    prompt_ms = 1000 * max(0.0, timings.first_token - timings.queued)
+    predicted_ms = 1000 * timings.decode
+    return {
+        "cache_n": usage.cached_tokens,
+        "prompt_n": computed,
+        "prompt_ms": prompt_ms,
+        "prompt_per_token_ms": prompt_ms / max(1, computed),
+        "prompt_per_second": 1000 * computed / prompt_ms if prompt_ms else 0.0,
+        "predicted_n": usage.completion_tokens,
+        "predicted_ms": predicted_ms,
+        "predicted_per_token_ms": predicted_ms / max(1, usage.completion_tokens),
+        "predicted_per_second": 1000 * usage.completion_tokens / predicted_ms
+        if predicted_ms
+        else 0.0,
+    }
+
+
+async def _limited(
+    service: Service, request: Request, limits: Limits
+) -> AsyncGenerator[TokenEvent, None]:
+    """The events of a request until its limits end it, which counts as its length."""
+    request_id = request.request_id or new_id("limited-")
+    watch = IndentWatch(limits.indent)
+    begun: float | None = None
+    has_line, is_over = False, False
+    async with aclosing(service.generate(replace(request, request_id=request_id))) as events:
+        async for event in events:
+            begun = begun or time.monotonic()
+            text = "" if is_over else watch.push(event.text)
+            if event.finish_reason is not None:
+                text += "" if is_over else watch.finish()
+                reason = "length" if is_over else event.finish_reason
+                yield replace(event, text=text, finish_reason=reason)
+                continue
+            yield event if text == event.text else replace(event, text=text)
+            has_line = has_line or "\n" in event.text
+            late = limits.predict_seconds is not None and (
+                time.monotonic() - begun > limits.predict_seconds
+            )
+            if not is_over and (watch.is_over or (late and has_line)):
+                is_over = True
+                await service.client.abort(request_id)

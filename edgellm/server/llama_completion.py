@@ -1,0 +1,228 @@
+"""llama.cpp's completion and infill routes."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from edgellm.errors import RequestError
+from edgellm.server import fields as f
+from edgellm.server.answers import Answer, Limits, collect, llama_timings, steps
+from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
+from edgellm.server.fim import File, Filled, Hole, fill
+from edgellm.server.llama_cpp import llama_cpp_error
+from edgellm.server.openai import logprob_of, token_texts
+from edgellm.server.prompts import Prompt, read_prompts
+from edgellm.types import ModelInfo, Request, SamplingParams, TokenEvent, TokenLogprob
+
+_RENAMED = {"n_predict": "max_tokens", "n_probs": "logprobs", "n_cmpl": "n", "typ_p": "typical_p"}
+_STOP_TYPES = {"length": "limit", "abort": "limit", None: "none"}
+_LEAST_SUFFIX = 64  # tokens kept of a suffix however short the time
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One prompt to answer. cut: tokens that did not fit, by what they belong to."""
+
+    index: int
+    info: ModelInfo
+    request: Request
+    limits: Limits
+    cut: Mapping[str, int]
+
+
+async def completion(call: Call) -> Reply:
+    info = await call.service.model(f.read(call.fields, "model", str))
+    params = _params(call)
+    prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)
+    return await _reply(call, info, params, prompts, {})
+
+
+async def infill(call: Call) -> Reply:
+    info = await call.service.model(f.read(call.fields, "model", str))
+    params = _params(call)
+    extra = f.objects(call.fields, "input_extra")
+    hole = Hole(
+        prefix=f.read(call.fields, "input_prefix", str, ""),
+        suffix=f.read(call.fields, "input_suffix", str, ""),
+        prompt=f.read(call.fields, "prompt", str, ""),
+        files=tuple(
+            File(f.read(e, "filename", str, "tmp"), f.read(e, "text", str, "")) for e in extra
+        ),
+    )
+    limit = _suffix_limit(call)
+    filled = await fill(call.service.client, info, hole, params.max_tokens, limit)
+    return await _reply(call, info, params, [filled.token_ids], _cuts(filled))
+
+
+def _params(call: Call) -> SamplingParams:
+    schema = call.fields.get("json_schema")
+    grammar = None if schema is not None else call.fields.get("grammar")
+    return f.sampling(call.fields, _RENAMED, grammar=grammar)
+
+
+def _suffix_limit(call: Call) -> int | None:
+    """How many tokens of the suffix can be read in the time there is for the prompt.
+
+    What comes before it is in the cache but for the last keystrokes. None: no time is given, or
+    it is not known yet how fast this server reads.
+    """
+    milliseconds = f.read(call.fields, "t_max_prompt_ms", float)
+    rate = call.service.totals.prompt_rate
+    if milliseconds is None or milliseconds <= 0 or rate is None:
+        return None
+    return max(_LEAST_SUFFIX, int(rate * milliseconds / 1000))
+
+
+def _cuts(filled: Filled) -> dict[str, int]:
+    """The cuts by their names in `timings`, those that were made."""
+    cuts = {name: count for name, count in asdict(filled).items() if name != "token_ids"}
+    return {f"{name}_n": count for name, count in cuts.items() if count}
+
+
+async def _reply(
+    call: Call,
+    info: ModelInfo,
+    params: SamplingParams,
+    prompts: Sequence[Prompt],
+    cut: Mapping[str, int],
+) -> Reply:
+    predict_ms = f.read(call.fields, "t_max_predict_ms", float)
+    limits = Limits(
+        predict_seconds=predict_ms / 1000 if predict_ms and predict_ms > 0 else None,
+        indent=f.read(call.fields, "n_indent", int, 0),
+    )
+    if limits != Limits() and params.n > 1:
+        raise RequestError("n_indent and t_max_predict_ms are for one answer, not for several", "n")
+    jobs = [
+        _Job(i, info, Request(prompt, params, model=info.name), limits, cut)
+        for i, prompt in enumerate(prompts)
+    ]
+    if f.read(call.fields, "stream", bool, False):
+        return Stream(_chunks(call, jobs), server_sent, b"text/event-stream", llama_cpp_error)
+    found = []
+    for job in jobs:
+        answers = await collect(steps(call.service, job.request, limits=limits))
+        for answer in answers:
+            content, tokens = answer.content, answer.token_ids
+            whole = {"content": content, "tokens": tokens if _wants_tokens(call) else []}
+            probabilities = await _probabilities(call, job, answer.logprobs)
+            found.append(_selected(call, {**whole, **_ending(job, answer), **probabilities}))
+    return found[0] if len(found) == 1 else found
+
+
+async def _chunks(call: Call, jobs: Sequence[_Job]) -> AsyncGenerator[Any, None]:
+    with_timings = f.read(call.fields, "timings_per_token", bool, False)
+    for job in jobs:
+        answers: dict[int, Answer] = {}
+        answered = steps(call.service, job.request, limits=job.limits)
+        async with aclosing(answered):
+            async for step in answered:
+                event = step.event
+                answer = answers.setdefault(event.index, Answer())
+                answer.take(step)
+                if not step.text and not event.logprobs and event.finish_reason is None:
+                    continue
+                chunk = {
+                    "index": job.index + event.index,
+                    "content": step.text,
+                    "tokens": list(event.token_ids),
+                    "stop": False,
+                    "id_slot": 0,
+                    "tokens_predicted": len(answer.token_ids),
+                    "tokens_evaluated": 0,
+                }
+                if event.logprobs:
+                    chunk.update(await _probabilities(call, job, event.logprobs))
+                if event.finish_reason is not None:
+                    chunk.update(_ending(job, answer))
+                elif with_timings:
+                    chunk["timings"] = {"predicted_n": len(answer.token_ids)}
+                yield _selected(call, chunk)
+
+
+def _ending(job: _Job, answer: Answer) -> dict[str, Any]:
+    """What is told with the last piece of an answer."""
+    event, usage = answer.last, answer.usage
+    return {
+        "index": job.index + event.index,
+        "id_slot": 0,
+        "stop": True,
+        "model": job.info.name,
+        "tokens_predicted": usage.completion_tokens,
+        "tokens_evaluated": usage.prompt_tokens,
+        "tokens_cached": usage.prompt_tokens + usage.completion_tokens,
+        "generation_settings": generation_settings(job.request.params),
+        "prompt": job.request.prompt if isinstance(job.request.prompt, str) else "",
+        "has_new_line": "\n" in answer.content,
+        "truncated": bool(job.cut),
+        "stop_type": _stop_type(event),
+        "stopping_word": event.stop or "",
+        "timings": {**llama_timings(usage, answer.timings), **job.cut},
+    }
+
+
+def _stop_type(event: TokenEvent) -> str:
+    if event.finish_reason == "stop":
+        return "eos" if event.stop is None else "word"
+    return _STOP_TYPES[event.finish_reason]
+
+
+def generation_settings(params: SamplingParams) -> dict[str, Any]:
+    """The parameters under llama.cpp's names for them."""
+    settings = {name: value for name, value in asdict(params).items() if name != "logit_bias"}
+    return {
+        **settings,
+        "n_predict": -1 if params.max_tokens is None else params.max_tokens,
+        "seed": -1 if params.seed is None else params.seed,
+        "n_probs": params.logprobs or 0,
+        "stop": list(params.stop),
+        "samplers": list(params.samplers),
+        "grammar": params.grammar or "",
+    }
+
+
+async def _probabilities(call: Call, job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+    if not job.request.params.logprobs:
+        return {}
+    texts = await token_texts(call, logprobs, job.info.name)
+    return {
+        "completion_probabilities": [
+            {
+                **_token(entry.token_id, entry.bytes, entry.logprob),
+                "top_logprobs": [_token(t, texts[t], logprob) for t, logprob in entry.top],
+            }
+            for entry in logprobs
+        ]
+    }
+
+
+def _token(token_id: int, piece: bytes, logprob: float) -> dict[str, Any]:
+    text = piece.decode("utf-8", "replace")
+    return {"id": token_id, "token": text, "bytes": list(piece), "logprob": logprob_of(logprob)}
+
+
+def _wants_tokens(call: Call) -> bool:
+    return f.read(call.fields, "return_tokens", bool, False)
+
+
+def _selected(call: Call, reply: dict[str, Any]) -> dict[str, Any]:
+    """Only the response_fields, if there are any; `a/b` is lifted to the root under that name."""
+    wanted = f.read(call.fields, "response_fields", tuple[str, ...], ())
+    if not wanted:
+        return reply
+    selected: dict[str, Any] = {}
+    for path in wanted:
+        value: Any = reply
+        for key in path.split("/"):
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None:
+            selected[path] = value
+    return selected
+
+
+ROUTES = (
+    Route("POST", "/completion", completion),
+    Route("POST", "/completions", completion),
+    Route("POST", "/infill", infill),
+)

@@ -1,0 +1,332 @@
+"""Ollama's routes. Answers come line by line unless the request says otherwise."""
+
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from edgellm.dialects import CallPart
+from edgellm.errors import BackendError, RequestError
+from edgellm.server import fields as f
+from edgellm.server.answers import Answer, collect, new_id, steps
+from edgellm.server.chat import Chat, Tools, prepare
+from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
+from edgellm.server.failures import Failure, Refusal
+from edgellm.server.fim import Hole, fill
+from edgellm.server.openai import logprob_of, token_texts
+from edgellm.server.prompts import Prompt
+from edgellm.types import Message, ModelDetails, ModelInfo, Request, SamplingParams, TokenLogprob
+
+VERSION = "0.13.0"  # of Ollama, whose routes these are: clients ask for at least some version
+
+_RENAMED = {"num_predict": "max_tokens", "typical": "typical_p"}
+_FOREVER = timedelta(days=365 * 100)
+
+
+def ollama_error(failure: Failure) -> Mapping[str, Any]:
+    return {"error": failure.message}
+
+
+async def version(call: Call) -> Reply:
+    return {"version": VERSION}
+
+
+async def tags(call: Call) -> Reply:
+    return {"models": [await _entry(call, info) for info in await call.service.client.models()]}
+
+
+async def ps(call: Call) -> Reply:
+    found = []
+    for info in await call.service.client.models():
+        entry = await _entry(call, info)
+        expires = datetime.fromtimestamp(call.service.started, UTC) + _FOREVER
+        found.append(
+            {
+                **entry,
+                "expires_at": expires.isoformat(),
+                "size_vram": 0,
+                "context_length": info.context_length,
+            }
+        )
+    return {"models": found}
+
+
+async def show(call: Call) -> Reply:
+    name = f.read(call.fields, "model", str) or f.read(call.fields, "name", str)
+    info = await call.service.model(name)
+    details = await call.service.client.details(info.name)
+    has_fim = {"prefix", "suffix", "middle"} <= details.fim.keys()
+    template = details.chat_template
+    if has_fim:  # what Continue and others look for before they ask for a fill-in
+        template += "{{- /* .Prompt .Suffix */ -}}"
+    capabilities = ["completion", *(["insert"] if has_fim else [])]
+    if "tools" in details.chat_template:
+        capabilities.append("tools")
+    return {
+        "modelfile": f"FROM {info.name}\n",
+        "parameters": _parameters(info),
+        "template": template,
+        "license": "",
+        "modified_at": _modified(call),
+        "details": _details(details),
+        "model_info": {
+            "general.architecture": details.architecture,
+            "general.parameter_count": details.parameters,
+            f"{details.architecture}.context_length": details.trained_context
+            or info.context_length,
+            f"{details.architecture}.embedding_length": details.hidden_size or 0,
+        },
+        "capabilities": capabilities,
+    }
+
+
+async def chat(call: Call) -> Reply:
+    messages = [_message(m) for m in f.messages(call.fields, call.service.settings.max_messages)]
+    if not messages:
+        return await _loaded(call, {"message": {"role": "assistant", "content": ""}})
+    variables = {}
+    think = call.fields.get("think")
+    if isinstance(think, bool):
+        variables["enable_thinking"] = think
+    asked = Tools(f.tools(call.fields))
+    chat = await prepare(call, messages, _params(call), asked, variables)
+    if f.read(call.fields, "stream", bool, True):
+        return Stream(_chat_lines(call, chat), json_line, b"application/x-ndjson", ollama_error)
+    (answer,) = await collect(steps(call.service, chat.request, chat.plan.parser))
+    message = {"role": "assistant", "content": answer.content, **_calls_and_thoughts(answer)}
+    logprobs = await _logprobs(call, chat.info, answer.logprobs)
+    return {**_head(chat.info), "message": message, **logprobs, **_ending(answer)}
+
+
+async def _chat_lines(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
+    answer, empty = Answer(), {"role": "assistant", "content": ""}
+    async with aclosing(steps(call.service, chat.request, chat.plan.parser)) as answered:
+        async for step in answered:
+            answer.take(step)
+            logprobs = await _logprobs(call, chat.info, step.event.logprobs or ())
+            for part in step.parts:
+                if isinstance(part, CallPart):
+                    continue  # calls go out whole, when they are complete
+                said = {"content" if part.kind == "content" else "thinking": part.text}
+                yield {**_head(chat.info), "message": {**empty, **said}, **logprobs, "done": False}
+                logprobs = {}
+    calls = _calls_and_thoughts(answer)
+    if "tool_calls" in calls:
+        message = {**empty, "tool_calls": calls["tool_calls"]}
+        yield {**_head(chat.info), "message": message, "done": False}
+    yield {**_head(chat.info), "message": empty, **logprobs, **_ending(answer)}
+
+
+async def generate(call: Call) -> Reply:
+    info = await call.service.model(f.read(call.fields, "model", str))
+    prompt = f.read(call.fields, "prompt", str, "")
+    if not prompt and not f.read(call.fields, "suffix", str):
+        return await _loaded(call, {"response": ""})
+    params = _params(call)
+    request = Request(await _prompt(call, info, prompt, params), params, model=info.name)
+    if f.read(call.fields, "stream", bool, True):
+        lines = _generate_lines(call, info, request)
+        return Stream(lines, json_line, b"application/x-ndjson", ollama_error)
+    (answer,) = await collect(steps(call.service, request))
+    logprobs = await _logprobs(call, info, answer.logprobs)
+    return {**_head(info), "response": answer.content, **logprobs, **_ending(answer)}
+
+
+async def _generate_lines(
+    call: Call, info: ModelInfo, request: Request
+) -> AsyncGenerator[Any, None]:
+    answer = Answer()
+    async with aclosing(steps(call.service, request)) as answered:
+        async for step in answered:
+            answer.take(step)
+            logprobs = await _logprobs(call, info, step.event.logprobs or ())
+            if step.text:
+                yield {**_head(info), "response": step.text, **logprobs, "done": False}
+                logprobs = {}
+    yield {**_head(info), "response": "", **logprobs, **_ending(answer)}
+
+
+async def _prompt(call: Call, info: ModelInfo, prompt: str, params: SamplingParams) -> Prompt:
+    suffix = f.read(call.fields, "suffix", str)
+    if suffix:
+        filled = await fill(call.service.client, info, Hole(prompt, suffix), params.max_tokens)
+        return filled.token_ids
+    if f.read(call.fields, "raw", bool, False):
+        return prompt
+    messages: list[Message] = [{"role": "user", "content": prompt}]
+    system = f.read(call.fields, "system", str)
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    return await call.service.client.chat_ids(messages, model=info.name)
+
+
+async def _loaded(call: Call, empty: Mapping[str, Any]) -> Reply:
+    """The answer to a request that only wants the model in memory, where it is already."""
+    info = await call.service.model(f.read(call.fields, "model", str))
+    return {**_head(info), **empty, "done": True, "done_reason": "load"}
+
+
+async def embed(call: Call) -> Reply:
+    raise BackendError("no embedding model can be loaded yet")
+
+
+async def not_here(call: Call) -> Reply:
+    raise Refusal(
+        501,
+        "not_supported_error",
+        "models are fetched and removed on the command line: edgellm pull, edgellm rm",
+    )
+
+
+def _params(call: Call) -> SamplingParams:
+    options = f.read(call.fields, "options", dict[str, Any], {})
+    changes: dict[str, Any] = {"n": 1, "logprobs": _num_logprobs(call)}
+    form = call.fields.get("format")
+    if isinstance(form, dict):
+        changes["json_schema"] = form
+    elif form == "json":
+        changes["json_schema"] = {"type": "object"}
+    elif form:
+        raise RequestError(f"format is {form!r}: json or a JSON schema is wanted", "format")
+    return f.sampling(options, _RENAMED, **changes)
+
+
+def _num_logprobs(call: Call) -> int | None:
+    if not f.read(call.fields, "logprobs", bool, False):
+        return None
+    return f.read(call.fields, "top_logprobs", int, 0)
+
+
+def _message(message: Message) -> Message:
+    """A message as OpenAI writes it."""
+    if message.get("images"):
+        raise RequestError("images: only text can be read", "messages")
+    shaped = {key: value for key, value in message.items() if key not in ("images", "thinking")}
+    if message.get("thinking"):
+        shaped["reasoning_content"] = message["thinking"]
+    if message.get("tool_name"):
+        shaped["name"] = message["tool_name"]
+    return shaped
+
+
+def _head(info: ModelInfo) -> dict[str, Any]:
+    return {"model": info.name, "created_at": datetime.now(UTC).isoformat()}
+
+
+def _ending(answer: Answer) -> dict[str, Any]:
+    """Counts, and times in nanoseconds."""
+    usage, timings = answer.usage, answer.timings
+    reason = "stop" if answer.last.finish_reason == "stop" else "length"
+    return {
+        "done": True,
+        "done_reason": reason,
+        "total_duration": int(1e9 * (timings.first_token + timings.decode)),
+        "load_duration": 0,
+        "prompt_eval_count": usage.prompt_tokens,
+        "prompt_eval_cached_count": usage.cached_tokens,
+        "prompt_eval_duration": int(1e9 * max(0.0, timings.first_token - timings.queued)),
+        "eval_count": usage.completion_tokens,
+        "eval_duration": int(1e9 * timings.decode),
+    }
+
+
+def _calls_and_thoughts(answer: Answer) -> dict[str, Any]:
+    """Tool calls, their arguments as objects, and the reasoning."""
+    found: dict[str, Any] = {"thinking": answer.reasoning} if answer.reasoning else {}
+    if answer.calls:
+        found["tool_calls"] = [
+            {
+                "id": part.id or new_id("call_"),
+                "function": {"name": part.name, "arguments": json.loads(part.arguments or "{}")},
+            }
+            for part in answer.calls.values()
+        ]
+    return found
+
+
+async def _logprobs(call: Call, info: ModelInfo, logprobs: Any) -> dict[str, Any]:
+    entries: list[TokenLogprob] = list(logprobs)
+    if not entries:
+        return {}
+    texts = await token_texts(call, entries, info.name)
+    return {
+        "logprobs": [
+            {
+                **_token(entry.bytes, entry.logprob),
+                "top_logprobs": [_token(texts[token], value) for token, value in entry.top],
+            }
+            for entry in entries
+        ]
+    }
+
+
+def _token(piece: bytes, logprob: float) -> dict[str, Any]:
+    text = piece.decode("utf-8", "replace")
+    return {"token": text, "logprob": logprob_of(logprob), "bytes": list(piece)}
+
+
+async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
+    details = await call.service.client.details(info.name)
+    return {
+        "name": info.name,
+        "model": info.name,
+        "modified_at": _modified(call),
+        "size": details.size,
+        "digest": _digest(details),
+        "details": _details(details),
+    }
+
+
+def _details(details: ModelDetails) -> dict[str, Any]:
+    return {
+        "parent_model": "",
+        "format": "gguf",
+        "family": details.architecture,
+        "families": [details.architecture],
+        "parameter_size": f"{details.parameters / 1e6:.1f}M",
+        "quantization_level": details.quantization,
+    }
+
+
+def _digest(details: ModelDetails) -> str:
+    """Tells models apart. Not of the file: reading all of it would take too long."""
+    known = (details.name, details.architecture, details.parameters, details.size)
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+def _modified(call: Call) -> str:
+    return datetime.fromtimestamp(call.service.started, UTC).isoformat()
+
+
+def _parameters(info: ModelInfo) -> str:
+    """Lines of a name and a value, as in a Modelfile; Continue throws at any other form."""
+    values = {"num_ctx": info.context_length, **info.sampling}
+    lines = []
+    for name, value in values.items():
+        lines += [
+            f'{name:<30} "{v}"' if isinstance(v, str) else f"{name:<30} {v}"
+            for v in (value if isinstance(value, list | tuple) else [value])
+        ]
+    return "\n".join(lines)
+
+
+FAMILY = Family(
+    (
+        Route("GET", "/api/version", version, public=True),
+        Route("GET", "/api/tags", tags),
+        Route("GET", "/api/ps", ps),
+        Route("POST", "/api/show", show),
+        Route("POST", "/api/chat", chat),
+        Route("POST", "/api/generate", generate),
+        Route("POST", "/api/embed", embed),
+        Route("POST", "/api/embeddings", embed),
+        Route("POST", "/api/pull", not_here),
+        Route("POST", "/api/push", not_here),
+        Route("POST", "/api/create", not_here),
+        Route("POST", "/api/copy", not_here),
+        Route("DELETE", "/api/delete", not_here),
+    ),
+    ollama_error,
+)

@@ -1,0 +1,110 @@
+"""What OpenAI's routes share, and its models and embeddings. Field names as in its API reference.
+
+Clients put `/v1` before the path or not; both are answered.
+"""
+
+import base64
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgellm.errors import BackendError, RequestError
+from edgellm.server.endpoint import Call, Reply, Route
+from edgellm.server.failures import Failure
+from edgellm.server.fields import read
+from edgellm.server.llama_cpp import llama_cpp_error
+from edgellm.types import ModelInfo, TokenLogprob, Usage
+
+LEAST_LOGPROB = -9999.0  # for a probability of 0: JSON has no infinity
+
+RENAMED = {
+    "max_completion_tokens": "max_tokens",
+    "n_predict": "max_tokens",
+    "repetition_penalty": "repeat_penalty",
+    "n_cmpl": "n",
+    "guided_regex": "regex",
+    "guided_choice": "choices",
+}
+
+
+def openai_error(failure: Failure) -> Mapping[str, Any]:
+    error = dict(llama_cpp_error(failure)["error"])
+    return {"error": {"param": None, **error}}
+
+
+def usage_of(usage: Usage) -> Mapping[str, Any]:
+    """Token counts. llm and others take all three for granted."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
+
+
+async def token_texts(call: Call, logprobs: Sequence[TokenLogprob], model: str) -> dict[int, bytes]:
+    """What each alternative adds to a text, by its id."""
+    ids = sorted({token for entry in logprobs for token, _ in entry.top})
+    pieces = await call.service.client.token_bytes(ids, model)
+    return dict(zip(ids, pieces, strict=True))
+
+
+def logprob_of(logprob: float) -> float:
+    return max(LEAST_LOGPROB, logprob)
+
+
+async def models(call: Call) -> Reply:
+    infos = await call.service.client.models()
+    return {"object": "list", "data": [await _entry(call, info) for info in infos]}
+
+
+async def model(call: Call) -> Reply:
+    name = call.path["model"]
+    for info in await call.service.client.models():
+        if info.name == name:
+            return await _entry(call, info)
+    raise RequestError(f"no model {name!r} is loaded", "model")
+
+
+async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
+    details = await call.service.client.details(info.name)
+    return {
+        "id": info.name,
+        "object": "model",
+        "created": int(call.service.started),
+        "owned_by": "edgellm",
+        "meta": {
+            "n_vocab": info.vocab_size,
+            "n_ctx": info.context_length,
+            "n_ctx_train": details.trained_context or info.context_length,
+            "n_embd": details.hidden_size or 0,
+            "n_params": details.parameters,
+            "size": details.size,
+        },
+    }
+
+
+async def embeddings(call: Call) -> Reply:
+    info = await call.service.model(read(call.fields, "model", str))
+    raise BackendError(f"{info.name} gives no embeddings: no embedding model can be loaded yet")
+
+
+def embedding_as(values: Sequence[float], encoding_format: str) -> str | list[float]:
+    """An embedding as the request wants it: base64 of little-endian 32-bit floats, or a list."""
+    if encoding_format == "base64":
+        return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
+    return list(values)
+
+
+def now() -> int:
+    return int(time.time())
+
+
+ROUTES = (
+    Route("GET", "/v1/models", models, public=True),
+    Route("GET", "/models", models, public=True),
+    Route("GET", "/v1/models/{model:path}", model),
+    Route("POST", "/v1/embeddings", embeddings),
+    Route("POST", "/embeddings", embeddings),
+)

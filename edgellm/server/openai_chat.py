@@ -1,0 +1,172 @@
+"""OpenAI's chat completions."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from edgellm.dialects import CallPart, Part
+from edgellm.errors import RequestError
+from edgellm.server import fields as f
+from edgellm.server.answers import Answer, Step, collect, llama_timings, new_id, steps, total
+from edgellm.server.chat import Chat, Tools, prepare
+from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
+from edgellm.server.openai import RENAMED, logprob_of, now, openai_error, token_texts, usage_of
+from edgellm.types import SamplingParams, TokenLogprob, Usage
+
+DONE = b"data: [DONE]\n\n"
+
+
+def variables_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template may read besides messages and tools."""
+    variables = dict(f.read(fields, "chat_template_kwargs", dict[str, Any], {}))
+    effort = f.read(fields, "reasoning_effort", str)
+    return variables if effort is None else {"reasoning_effort": effort, **variables}
+
+
+def params_of(fields: Mapping[str, Any]) -> SamplingParams:
+    return f.sampling(fields, RENAMED, logprobs=_logprobs(fields), **f.response_format(fields))
+
+
+async def chat_completions(call: Call) -> Reply:
+    messages = f.messages(call.fields, call.service.settings.max_messages)
+    params = params_of(call.fields)
+    choice = call.fields.get("tool_choice", "auto")
+    asked = Tools(f.tools(call.fields), choice)
+    chat = await prepare(call, messages, params, asked, variables_of(call.fields))
+    if f.read(call.fields, "stream", bool, False):
+        return Stream(_chunks(call, chat), server_sent, b"text/event-stream", openai_error, DONE)
+    answers = await collect(steps(call.service, chat.request, chat.plan.parser))
+    usage = total(answers)
+    return {
+        "id": new_id("chatcmpl-"),
+        "object": "chat.completion",
+        "created": now(),
+        "model": chat.info.name,
+        "system_fingerprint": "edgellm",
+        "choices": [await _choice(call, chat, i, answer) for i, answer in enumerate(answers)],
+        "usage": usage_of(usage),
+        "timings": llama_timings(usage, answers[0].timings),
+    }
+
+
+async def _choice(call: Call, chat: Chat, index: int, answer: Answer) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": answer.content}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    if answer.calls:
+        message["tool_calls"] = [_call(part) for part in answer.calls.values()]
+        message["content"] = answer.content or None
+    logprobs = None
+    if chat.request.params.logprobs is not None:
+        logprobs = await _content_logprobs(call, chat, answer.logprobs)
+    return {
+        "index": index,
+        "message": message,
+        "logprobs": logprobs,
+        "finish_reason": finish_reason(answer.last.finish_reason, bool(answer.calls)),
+    }
+
+
+async def _chunks(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
+    options = f.read(call.fields, "stream_options", dict[str, Any], {})
+    head = {
+        "id": new_id("chatcmpl-"),
+        "object": "chat.completion.chunk",
+        "created": now(),
+        "model": chat.info.name,
+        "system_fingerprint": "edgellm",
+    }
+    answers: dict[int, Answer] = {}
+    async with aclosing(steps(call.service, chat.request, chat.plan.parser)) as answered:
+        async for step in answered:
+            index = step.event.index
+            if index not in answers:
+                answers[index] = Answer()
+                yield {**head, "choices": [_delta(index, {"role": "assistant", "content": ""})]}
+            answers[index].take(step)
+            logprobs = None
+            if step.event.logprobs:
+                logprobs = await _content_logprobs(call, chat, step.event.logprobs)
+            for part in step.parts:
+                yield {**head, "choices": [_delta(index, _delta_of(part), logprobs)]}
+                logprobs = None
+            if logprobs is not None:
+                yield {**head, "choices": [_delta(index, {}, logprobs)]}
+            if step.event.finish_reason is not None:
+                yield {**head, **_last(step, answers[index])}
+    if options.get("include_usage"):
+        yield {**head, "choices": [], "usage": usage_of(total(list(answers.values())))}
+
+
+def _last(step: Step, answer: Answer) -> dict[str, Any]:
+    choice = _delta(step.event.index, {})
+    choice["finish_reason"] = finish_reason(step.event.finish_reason, bool(answer.calls))
+    usage = step.event.usage or Usage(0, 0)
+    return {"choices": [choice], "timings": llama_timings(usage, answer.timings)}
+
+
+def _delta(index: int, delta: Mapping[str, Any], logprobs: Any = None) -> dict[str, Any]:
+    return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": None}
+
+
+def _delta_of(part: Part) -> dict[str, Any]:
+    if isinstance(part, CallPart):
+        return {"tool_calls": [{"index": part.index, **_call(part)}]}
+    return {"content" if part.kind == "content" else "reasoning_content": part.text}
+
+
+def _call(part: CallPart) -> dict[str, Any]:
+    """A tool call, or more of one: only its first part says which it is."""
+    function: dict[str, Any] = {"arguments": part.arguments}
+    if part.name is None:
+        return {"function": function}
+    return {
+        "id": part.id or new_id("call_"),
+        "type": "function",
+        "function": {"name": part.name, **function},
+    }
+
+
+def finish_reason(reason: str | None, has_calls: bool) -> str:
+    """OpenAI's word. An answer that was aborted was cut like one that is too long."""
+    if reason == "stop":
+        return "tool_calls" if has_calls else "stop"
+    return "length"
+
+
+def _logprobs(fields: Mapping[str, Any]) -> int | None:
+    """Alternatives per token: of top_logprobs when logprobs is true; llama.cpp's n_probs."""
+    wanted = fields.get("logprobs")
+    if isinstance(wanted, int) and not isinstance(wanted, bool):
+        return wanted
+    if wanted is not None and not isinstance(wanted, bool):
+        raise RequestError("logprobs is true or false", "logprobs")
+    if wanted:
+        return f.read(fields, "top_logprobs", int, 0)
+    return f.read(fields, "n_probs", int) or None
+
+
+async def _content_logprobs(
+    call: Call, chat: Chat, logprobs: tuple[TokenLogprob, ...] | list[TokenLogprob]
+) -> dict[str, Any]:
+    texts = await token_texts(call, logprobs, chat.info.name)
+    return {
+        "content": [
+            {
+                **_token(entry.bytes, entry.logprob),
+                "top_logprobs": [_token(texts[token], logprob) for token, logprob in entry.top],
+            }
+            for entry in logprobs
+        ]
+    }
+
+
+def _token(piece: bytes, logprob: float) -> dict[str, Any]:
+    text = piece.decode("utf-8", "replace")
+    return {"token": text, "logprob": logprob_of(logprob), "bytes": list(piece)}
+
+
+ROUTES = (
+    Route("POST", "/v1/chat/completions", chat_completions),
+    Route("POST", "/chat/completions", chat_completions),
+)

@@ -1,0 +1,158 @@
+"""OpenAI's completions of plain text, with `suffix` for filling in the middle."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from itertools import accumulate
+from typing import Any
+
+from edgellm.errors import RequestError
+from edgellm.server import fields as f
+from edgellm.server.answers import Answer, collect, llama_timings, new_id, steps, total
+from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
+from edgellm.server.fim import Hole, fill
+from edgellm.server.openai import RENAMED, logprob_of, now, openai_error, token_texts, usage_of
+from edgellm.server.openai_chat import DONE, finish_reason
+from edgellm.server.prompts import read_prompts
+from edgellm.types import ModelInfo, Request, TokenLogprob
+
+_RENAMED = {**RENAMED, "n_probs": "logprobs"}
+
+
+async def completions(call: Call) -> Reply:
+    info = await call.service.model(f.read(call.fields, "model", str))
+    requests = await _requests(call, info)
+    if f.read(call.fields, "stream", bool, False):
+        return Stream(
+            _chunks(call, info, requests), server_sent, b"text/event-stream", openai_error, DONE
+        )
+    answers: list[list[Answer]] = [await collect(steps(call.service, r)) for r in requests]
+    usages = [total(own) for own in answers]
+    flat = [answer for own in answers for answer in own]
+    echo = await _echo(call, info, requests)
+    return {
+        "id": new_id("cmpl-"),
+        "object": "text_completion",
+        "created": now(),
+        "model": info.name,
+        "system_fingerprint": "edgellm",
+        "choices": [
+            {
+                "index": i,
+                "text": echo[i * len(requests) // len(flat)] + answer.content,
+                "logprobs": await _logprobs(call, info, requests[0], answer.logprobs),
+                "finish_reason": finish_reason(answer.last.finish_reason, False),
+            }
+            for i, answer in enumerate(flat)
+        ],
+        "usage": _sum([usage_of(usage) for usage in usages]),
+        "timings": llama_timings(usages[-1], flat[-1].timings),
+    }
+
+
+async def _requests(call: Call, info: ModelInfo) -> list[Request]:
+    """One for each prompt."""
+    params = f.sampling(
+        call.fields,
+        _RENAMED,
+        **({"max_tokens": 16} if _has_no_limit(call) else {}),
+        **f.response_format(call.fields),
+    )
+    suffix = f.read(call.fields, "suffix", str)
+    if suffix:
+        prefix = f.read(call.fields, "prompt", str, "")
+        filled = await fill(call.service.client, info, Hole(prefix, suffix), params.max_tokens)
+        return [Request(filled.token_ids, params, model=info.name)]
+    prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)
+    return [Request(prompt, params, model=info.name) for prompt in prompts]
+
+
+def _has_no_limit(call: Call) -> bool:
+    """OpenAI's default is 16 tokens; every client that wants more says so."""
+    names = ("max_tokens", "max_completion_tokens", "n_predict")
+    return all(call.fields.get(name) is None for name in names)
+
+
+async def _chunks(
+    call: Call, info: ModelInfo, requests: Sequence[Request]
+) -> AsyncGenerator[Any, None]:
+    options = f.read(call.fields, "stream_options", dict[str, Any], {})
+    head = {
+        "id": new_id("cmpl-"),
+        "object": "text_completion",
+        "created": now(),
+        "model": info.name,
+        "system_fingerprint": "edgellm",
+    }
+    usages, first = [], 0
+    for echo, request in zip(await _echo(call, info, requests), requests, strict=True):
+        answers: dict[int, Answer] = {}
+        async with aclosing(steps(call.service, request)) as answered:
+            async for step in answered:
+                event = step.event
+                is_first = event.index not in answers
+                answer = answers.setdefault(event.index, Answer())
+                answer.take(step)
+                last = event.finish_reason
+                text = (echo if is_first else "") + step.text
+                if not text and last is None and not event.logprobs:
+                    continue
+                choice: dict[str, Any] = {
+                    "index": first + event.index,
+                    "text": text,
+                    "logprobs": await _logprobs(call, info, request, event.logprobs or ()),
+                    "finish_reason": None if last is None else finish_reason(last, False),
+                }
+                chunk = {**head, "choices": [choice]}
+                if last is not None:
+                    chunk["timings"] = llama_timings(answer.usage, answer.timings)
+                yield chunk
+        first += request.params.n
+        usages.append(usage_of(total(list(answers.values()))))
+    if options.get("include_usage"):
+        yield {**head, "choices": [], "usage": _sum(usages)}
+
+
+async def _echo(call: Call, info: ModelInfo, requests: Sequence[Request]) -> list[str]:
+    """What goes before each answer: its prompt, when that is asked for."""
+    if not f.read(call.fields, "echo", bool, False):
+        return [""] * len(requests)
+    if any(request.params.logprobs is not None for request in requests):
+        raise RequestError("echo with logprobs: a prompt's are not reported", "echo")
+    client = call.service.client
+    return [
+        request.prompt
+        if isinstance(request.prompt, str)
+        else await client.detokenize(request.prompt, info.name)
+        for request in requests
+    ]
+
+
+async def _logprobs(
+    call: Call, info: ModelInfo, request: Request, logprobs: Sequence[TokenLogprob]
+) -> dict[str, Any] | None:
+    if request.params.logprobs is None:
+        return None
+    texts = await token_texts(call, logprobs, info.name)
+    lengths = [len(entry.text) for entry in logprobs]
+    return {
+        "tokens": [entry.text for entry in logprobs],
+        "token_logprobs": [logprob_of(entry.logprob) for entry in logprobs],
+        "top_logprobs": [
+            {texts[t].decode("utf-8", "replace"): logprob_of(value) for t, value in entry.top}
+            for entry in logprobs
+        ],
+        "text_offset": list(accumulate(lengths[:-1], initial=0)) if lengths else [],
+    }
+
+
+def _sum(usages: Sequence[Any]) -> dict[str, Any]:
+    """Usage objects added up."""
+    keys = ("prompt_tokens", "completion_tokens", "total_tokens")
+    cached = sum(usage["prompt_tokens_details"]["cached_tokens"] for usage in usages)
+    return {
+        **{key: sum(usage[key] for usage in usages) for key in keys},
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+
+
+ROUTES = (Route("POST", "/v1/completions", completions),)

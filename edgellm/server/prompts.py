@@ -1,0 +1,49 @@
+"""Prompts as the completion routes take them: text, token ids, mixed lists, lists of prompts."""
+
+from typing import Any
+
+from edgellm.client import Client
+from edgellm.errors import RequestError
+
+Prompt = str | tuple[int, ...]
+_MAX_PROMPTS = 64
+
+
+async def read_prompts(client: Client, value: Any, model: str) -> list[Prompt]:
+    """The prompts in a field, ids or text. RequestError for another form.
+
+    A list is one prompt when it holds a number, else a list of prompts.
+    """
+    if value is None:
+        return [""]
+    if not isinstance(value, list):
+        return [await _prompt(client, value, model)]
+    if not value:
+        raise RequestError("the prompt is an empty list", "prompt")
+    if any(_is_id(item) for item in value):
+        return [await _prompt(client, value, model)]
+    if len(value) > _MAX_PROMPTS:
+        raise RequestError(f"{len(value)} prompts: at most {_MAX_PROMPTS} are read", "prompt")
+    return [await _prompt(client, item, model) for item in value]
+
+
+async def _prompt(client: Client, value: Any, model: str) -> Prompt:
+    if isinstance(value, dict):  # llama.cpp's form for prompts with images
+        if value.get("multimodal_data"):
+            raise RequestError("multimodal_data: only text can be read", "prompt")
+        value = value.get("prompt_string")
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not all(_is_id(v) or isinstance(v, str) for v in value):
+        raise RequestError("the prompt is neither text nor a list of token ids", "prompt")
+    ids: list[int] = []
+    for i, item in enumerate(value):
+        if isinstance(item, str):
+            ids += await client.tokenize(item, add_special=i == 0, model=model)
+        else:
+            ids.append(item)
+    return tuple(ids)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,126 @@
+"""llama.cpp's routes, asked as llama.vim, llama.vscode and Continue ask."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from edgellm.client.http import exchange, parse_address
+from tests.server.conftest import SAID
+from tests.server.serving import Running
+
+GREEDY = {"temperature": 0}
+
+
+def ask(server: Running, target: str, **fields: Any) -> Any:
+    status, answer = server.ask("POST", target, {**GREEDY, **fields})
+    assert status == 200, answer
+    return answer
+
+
+def streamed(server: Running, target: str, **fields: Any) -> list[Any]:
+    async def main() -> list[Any]:
+        body = json.dumps({**GREEDY, **fields, "stream": True}).encode()
+        async with exchange(parse_address(server.tcp), "POST", target, body) as response:
+            assert response.status == 200
+            lines = [line async for line in response.lines()]
+        return [json.loads(line.removeprefix(b"data: ")) for line in lines if line]
+
+    return asyncio.run(main())
+
+
+def test_completion(server: Running) -> None:
+    done = ask(server, "/completion", prompt="hi", n_predict=-1, seed=-1)
+    assert done["content"] == SAID and done["stop_type"] == "eos" and done["stop"] is True
+    assert done["tokens_predicted"] == len(SAID) + 1 and done["tokens_evaluated"] == 3
+    assert done["timings"]["predicted_n"] == len(SAID) + 1 and done["timings"]["prompt_n"] == 3
+    assert done["generation_settings"]["n_predict"] == -1 and done["truncated"] is False
+    cut = ask(server, "/completion", prompt=[1, 2], n_predict=4, return_tokens=True)
+    assert (cut["content"], cut["stop_type"]) == ("The ", "limit")
+    assert cut["tokens"] == [*b"The "]
+    word = ask(server, "/completion", prompt=["a", 98], stop=["sky"])
+    assert (word["content"], word["stop_type"], word["stopping_word"]) == ("The ", "word", "sky")
+    two = ask(server, "/completion", prompt=["a", [66]], n_predict=1)
+    assert [one["content"] for one in two] == ["T", "T"] and two[1]["index"] == 1
+    warm = ask(server, "/completion", prompt="hi", n_predict=0, samplers=[], t_max_predict_ms=1)
+    assert warm["content"] == "" and warm["tokens_predicted"] == 0
+    entry = ask(server, "/completion", prompt="hi", n_probs=2)["completion_probabilities"][0]
+    assert entry["token"] == "T" and len(entry["top_logprobs"]) == 2
+
+
+def test_completion_stream(server: Running) -> None:
+    chunks = streamed(server, "/completion", prompt="hi", cache_prompt=True, unknown={"a": 1})
+    assert "".join(chunk["content"] for chunk in chunks) == SAID
+    assert [chunk["stop"] for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    assert "timings" in chunks[-1]
+
+
+def test_null_is_unset_and_samplers_of_others_are_left_out(server: Running) -> None:
+    fields = {"top_k": None, "samplers": ["top_k", "top_p", "infill"], "grammar": "", "stop": None}
+    assert ask(server, "/completion", prompt="hi", **fields)["content"] == SAID
+    assert ask(server, "/completion", prompt="hi", samplers="edkypmxt")["content"] == SAID
+
+
+def test_infill_as_llama_vim_asks(server: Running) -> None:
+    answer = ask(
+        server,
+        "/infill",
+        input_prefix="def f():\n",
+        input_suffix="\nf()",
+        input_extra=[{"text": "x", "time": 1.5, "filename": "a"}],
+        prompt="    ",
+        n_predict=16,
+        n_indent=4,
+        top_k=40,
+        top_p=0.99,
+        stream=False,
+        samplers=["top_k", "top_p", "infill"],
+        cache_prompt=True,
+        t_max_prompt_ms=500,
+        t_max_predict_ms=1000,
+        response_fields=["content", "timings/prompt_n", "timings/predicted_n", "truncated"],
+    )
+    assert answer == {
+        "content": "The sky is",
+        "timings/prompt_n": answer["timings/prompt_n"],
+        "timings/predicted_n": answer["timings/predicted_n"],
+        "truncated": False,
+    }
+
+
+def test_the_time_for_an_answer_counts_once_it_has_a_line(server: Running) -> None:
+    cut = ask(server, "/completion", prompt="hi", t_max_predict_ms=1)
+    assert SAID.startswith(cut["content"]) and "\n" in cut["content"]
+
+
+def test_tokens_and_templates(server: Running) -> None:
+    assert ask(server, "/tokenize", content="hi") == {"tokens": [104, 105]}
+    assert ask(server, "/tokenize", content="hi", add_special=True)["tokens"][0] == 257
+    pieces = ask(server, "/tokenize", content="ä", with_pieces=True)["tokens"]
+    assert pieces == [{"id": 195, "piece": [195]}, {"id": 164, "piece": [164]}]
+    assert ask(server, "/detokenize", tokens=[195, 164]) == {"content": "ä"}
+    messages = [{"role": "user", "content": "hi"}]
+    prompt = ask(server, "/apply-template", messages=messages)["prompt"]
+    assert prompt == "user:hi\nassistant:"
+
+
+def test_what_the_server_tells_of_itself(server: Running) -> None:
+    assert server.ask("GET", "/health") == (200, {"status": "ok"})
+    _, props = server.ask("GET", "/props")
+    assert props["default_generation_settings"]["n_ctx"] == 64 and props["total_slots"] == 1
+    _, slots = server.ask("GET", "/slots")
+    assert slots == [{"id": 0, "n_ctx": 64, "is_processing": False}]
+    _, metrics = server.ask("GET", "/metrics")
+    names = {line.split()[0] for line in metrics.splitlines() if not line.startswith("#")}
+    assert "llamacpp:tokens_predicted_total" in names and "llamacpp:requests_processing" in names
+    status, page = server.ask("GET", "/")
+    assert status == 200 and "<title>edgellm</title>" in page
+    _, numbers = server.ask("GET", "/edgellm/v1/status")
+    assert numbers["models"][0]["name"] == "mock"
+
+
+@pytest.mark.parametrize("target", ["/embedding", "/rerank", "/v1/embeddings", "/api/embed"])
+def test_what_is_not_there_says_so(server: Running, target: str) -> None:
+    status, answer = server.ask("POST", target, {"input": "x"})
+    assert status == 501 and "embedding" in str(answer) or "reranking" in str(answer)
