@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("model_runner", "generation", "scheduler", "catalog", "machine"),
     (
         *("models", "kv_cache", "block_pool", "sampling", "detokenize", "sources", "completion"),
-        *("advice", "wire"),
+        *("advice", "wire", "dialects"),
     ),
     ("tokenizer", "sequence", "memory"),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),
