@@ -16,6 +16,7 @@ from edgellm.types import DEFAULT_CONTEXT
 
 _KV_BYTES = 2  # f16
 _MAX_LAYERS = 4096
+_CONVOLUTION = re.compile(r"(ssm_conv1d(_[qkv])?|shortconv\.conv)\.weight")
 _BLOCK = re.compile(r"blk\.(\d{1,4})\.(.+)")
 
 
@@ -40,14 +41,14 @@ class TokenizerSummary:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes to run with `context` tokens. kv_cache: keys and values in f16, windowed layers with
-    their window only. recurrent_state: whether the model also has states that are not counted."""
+    """Bytes to run one sequence of `context` tokens. kv_cache: keys and values in f16, windowed
+    layers with their window only. states: what recurrent layers keep, whatever the context."""
 
     context: int
     weights: int
     kv_cache: int
+    states: int
     total: int
-    recurrent_state: bool
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,33 @@ def _memory(file: GGUFFile, architecture: str, context: int) -> Memory:
             _kv_widths(file, architecture), _windows(file, architecture), strict=True
         )
     )
+    states = _state_bytes(file, architecture)
     return Memory(
         context=context,
         weights=weights,
         kv_cache=kv_cache,
-        total=weights + kv_cache,
-        recurrent_state=any(".ssm_" in name or ".shortconv." in name for name in file.tensors),
+        states=states,
+        total=weights + kv_cache + states,
     )
+
+
+def _state_bytes(file: GGUFFile, architecture: str) -> int:
+    """float32: the rows that convolutions look back on, and a matrix for each head."""
+    inner, size, kda = (
+        file.integer(f"{architecture}.{key}") or 0
+        for key in ("ssm.inner_size", "ssm.state_size", "kda.head_dim")
+    )
+    numbers = 0
+    for tensor in file.tensors.values():
+        found = _BLOCK.fullmatch(tensor.name)
+        part = found[2] if found else ""
+        if _CONVOLUTION.fullmatch(part):
+            numbers += tensor.num_elements - tensor.num_elements // max(1, tensor.columns)
+        elif part == "ssm_a":
+            numbers += inner * size
+        elif part == "ssm_dt.bias":
+            numbers += tensor.num_elements * kda
+    return 4 * numbers
 
 
 def _layers(file: GGUFFile, architecture: str) -> int:

@@ -78,7 +78,7 @@ def _template(first_line: str | None) -> str:
 
 
 def _memory(memory: Memory) -> str:
-    states = ", recurrent states not counted" if memory.recurrent_state else ""
+    states = f", states {byte_size(memory.states)}" if memory.states else ""
     return (
         f"{byte_size(memory.total)} at {memory.context:,} tokens: weights "
         f"{byte_size(memory.weights)}, KV cache in f16 {byte_size(memory.kv_cache)}{states}"
