@@ -12,21 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from edgellm.detokenize import Detokenizer
-from edgellm.sampling import logprobs, sample
+from edgellm.sampling import Sampler, Vocabulary, logprobs
 from edgellm.sequence import Sequence
 from edgellm.types import FinishReason, Timings, TokenEvent, TokenLogprob, Usage
 
 Rows = npt.NDArray[np.float32]  # (rows, vocab_size), valid during the call only
 Emit = Callable[[TokenEvent | Exception], None]  # the outbox of one request
 TakeRows = Callable[[int, Rows], None]  # position of the first row, rows
-
-
-class Vocabulary(Protocol):
-    """What an answer needs of a tokenizer; Detokenizer takes the whole of it."""
-
-    eog_ids: frozenset[int]
-
-    def token_bytes(self, token_id: int) -> bytes: ...
 
 
 class Consumer(Protocol):
@@ -50,7 +42,7 @@ class Consumer(Protocol):
 
 @dataclass(eq=False)
 class Generation:
-    """One answer: samples, watches for its end, and emits text. seed must be drawn already.
+    """One answer: samples, watches for its end, and emits text.
 
     max_tokens: the most that this answer may have, the context's end included.
     """
@@ -60,7 +52,7 @@ class Generation:
     tokenizer: Vocabulary
     detokenizer: Detokenizer
     emit: Emit
-    seed: int
+    sampler: Sampler
     max_tokens: int
     submitted: float = field(default_factory=time.monotonic)
     _begun: float | None = None
@@ -74,19 +66,13 @@ class Generation:
         if self.max_tokens == 0:  # the prompt alone was wanted in the cache
             self._finish("length")
             return True
-        sequence, params = self.sequence, self.sequence.params
-        token = sample(
-            rows[-1],
-            params,
-            sequence.token_ids,
-            seed=self.seed,
-            sample_index=sequence.sample_index,
-        )
+        sequence = self.sequence
+        token = self.sampler.sample(rows[-1], sequence.token_ids, self._num_generated)
         sequence.token_ids.append(token)
         if self._first is None:
             self._first = time.monotonic()
         logprob = self._logprobs(rows[-1], token)
-        if token in self.tokenizer.eog_ids and not params.ignore_eos:
+        if token in self.tokenizer.eog_ids:
             self._finish("stop", (token,), logprob)
             return True
         text = self.detokenizer.push(token)

@@ -19,6 +19,7 @@ from edgellm.engine import EngineThread
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.generation import Emit, Generation, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel, load_model
+from edgellm.sampling import Sampler, token_biases
 from edgellm.sampling_params import check_params, resolve
 from edgellm.sequence import Sequence
 from edgellm.types import LoadOptions, ModelInfo, Request, SamplingParams, Stats
@@ -120,6 +121,7 @@ class Manager:
         room = context - len(prompt)
         max_tokens = room if params.max_tokens is None else min(room, params.max_tokens)
         seed = int.from_bytes(os.urandom(8)) if params.seed is None else params.seed
+        biases = _biases(params, model)
         request_id = request.request_id or f"request-{next(self._request_ids)}"
         for index in range(params.n):
             generation = Generation(
@@ -130,7 +132,9 @@ class Manager:
                     model.tokenizer, params.stop, request.skip_special, continues=True
                 ),
                 emit=emit,
-                seed=seed,
+                sampler=Sampler(
+                    params, model.tokenizer, seed=seed, sample_index=index, biases=biases
+                ),
                 max_tokens=max_tokens,
             )
             self._thread.post(partial(model.engine.add, generation))
@@ -205,6 +209,11 @@ def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:
     ids = list(request.prompt)
     _check_ids(ids, model.info.vocab_size)
     return ids
+
+
+def _biases(params: SamplingParams, model: LoadedModel) -> dict[int, float]:
+    encode = partial(model.tokenizer.encode, add_special=False)
+    return token_biases(params.logit_bias, encode, model.info.vocab_size)
 
 
 def _check_ids(ids: list[int], vocab_size: int) -> None:

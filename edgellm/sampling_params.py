@@ -47,6 +47,7 @@ SAMPLERS: Mapping[str, str] = {
     "xtc": "x",
     "temperature": "t",
     "adaptive_p": "a",
+    "infill": "i",
 }
 _ALIASES = {
     "typical_p": "typ_p",
@@ -55,7 +56,7 @@ _ALIASES = {
     "nucleus": "top_p",
     "temp": "temperature",
 }
-DEFAULT_SAMPLERS = tuple(name for name in SAMPLERS if name != "adaptive_p")
+DEFAULT_SAMPLERS = tuple(name for name in SAMPLERS if name not in ("adaptive_p", "infill"))
 
 
 def _names(value: Any) -> Any:
@@ -179,7 +180,9 @@ class SamplingParams:
     dry_sequence_breakers: tuple[str, ...] = option(
         TEXTS, ("\n", ":", '"', "*"), "DRY: a phrase does not go on over this text"
     )
-    mirostat: int = option(WHOLE, 0, "hold the surprise steady: version 1 or 2; 0 is off", 0, 2)
+    mirostat: int = option(
+        WHOLE, 0, "hold the surprise steady: version 1 or 2, with temperature alone; 0 is off", 0, 2
+    )
     mirostat_tau: float = option(NUMBER, 5.0, "mirostat: surprise aimed at, bits", 0.0, 1000.0)
     mirostat_eta: float = option(NUMBER, 0.1, "mirostat: how fast it is corrected", 0.0, 1.0)
     adaptive_target: float = option(

@@ -14,6 +14,7 @@ from edgellm.detokenize import Detokenizer
 from edgellm.engine import Engine, EngineThread
 from edgellm.errors import ContextOverflow, EdgeLLMError, RequestError
 from edgellm.generation import Generation, Scoring
+from edgellm.sampling import Sampler
 from edgellm.sequence import Sequence
 from edgellm.types import Completion, SamplingParams, TokenEvent
 from tests.mock_model import EOG, VOCAB_SIZE, ByteTokenizer, MockModel, make_engine, noise, says
@@ -37,7 +38,7 @@ def generation(
         tokenizer=tokenizer,
         detokenizer=Detokenizer(tokenizer, params.stop),
         emit=emit or outbox.append,
-        seed=params.seed or 0,
+        sampler=Sampler(params, tokenizer, seed=params.seed or 0, sample_index=index),
         max_tokens=min(64 - len(prompt), 64 if params.max_tokens is None else params.max_tokens),
     )
     return made, outbox
@@ -120,7 +121,12 @@ def test_characters_of_several_tokens_come_whole() -> None:
 def test_ignoring_the_end_goes_on() -> None:
     params = SamplingParams(temperature=0, ignore_eos=True, max_tokens=6)
     done = answer(MockModel(says("abc")), params=params)
-    assert (done.token_ids, done.finish_reason) == ((*b"abc", EOG, EOG, EOG), "length")
+    assert (done.token_ids, done.finish_reason) == ((*b"abc", 0, 0, 0), "length")
+
+
+def test_an_answer_has_at_least_min_tokens() -> None:
+    done = answer(MockModel(says("a")), params=SamplingParams(temperature=0, min_tokens=3))
+    assert (done.token_ids, done.finish_reason) == ((ord("a"), 0, 0, EOG), "stop")
 
 
 def test_logprobs_belong_to_their_tokens() -> None:
@@ -132,6 +138,7 @@ def test_logprobs_belong_to_their_tokens() -> None:
     assert first.logprob == pytest.approx(9 - np.log(np.exp(9) + VOCAB_SIZE - 1))
     assert [token for token, _ in first.top] == [ord("a"), 0]
     assert first.top[0][1] == pytest.approx(first.logprob)
+    assert first.bytes == b"a"
 
 
 @settings(max_examples=25, deadline=None)

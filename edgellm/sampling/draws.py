@@ -24,10 +24,12 @@ def philox(counter: Counter, key: tuple[int, int]) -> Counter:
     return c0, c1, c2, c3
 
 
-def uniform(seed: int, sample_index: int, position: int) -> float:
+def uniform(seed: int, sample_index: int, position: int, purpose: int = 0) -> float:
     """A number in [0, 1) with 53 random bits for one token of one answer.
 
-    seed: 0 to 2^64 - 1. position: of the token in the sequence, the prompt included.
+    seed: 0 to 2^64 - 1. position: of the token in the sequence, the prompt included. purpose:
+    tells several draws for one token apart.
     """
-    high, low, _, _ = philox((position, sample_index, 0, 0), (seed & _MASK, seed >> 32))
+    counter = (position, sample_index, purpose, 0)
+    high, low, _, _ = philox(counter, (seed & _MASK, seed >> 32))
     return float((high >> 5) * 2**26 + (low >> 6)) / 2.0**53

@@ -1,52 +1,107 @@
-"""Samplers that narrow or flatten the candidates: one function each, llama.cpp's meanings.
+"""Samplers that narrow the candidates: one function each, llama.cpp's meanings.
 
-Each takes candidates and SamplingParams and returns candidates, at least one.
+Each takes candidates and the Step and returns candidates, at least one and, where it can, at least
+`min_keep` of them.
 """
 
 import numpy as np
 
-from edgellm.sampling.candidates import Candidates, best
-from edgellm.types import SamplingParams
+from edgellm.sampling.candidates import Candidates, best, fewest
+from edgellm.sampling.step import Step
 
-_FEW = 1024  # sorting a few is cheap, and they nearly always hold the mass that top_p asks for
+XTC_DRAW = 1  # the purpose of xtc's draws
+_XTC_HIGHEST = 0.5  # two tokens cannot both be likelier
 
 
-def top_k(candidates: Candidates, params: SamplingParams) -> Candidates:
+def top_k(candidates: Candidates, step: Step) -> Candidates:
     """The k most likely; 0 keeps all. Source: Fan et al. 2018."""
-    return best(candidates, params.top_k) if params.top_k > 0 else candidates
+    k = step.params.top_k
+    return best(candidates, max(k, step.params.min_keep)) if k > 0 else candidates
 
 
-def top_p(candidates: Candidates, params: SamplingParams) -> Candidates:
+def top_p(candidates: Candidates, step: Step) -> Candidates:
     """The fewest, best first, that hold the probability p; 1.0 keeps all.
 
     Source: Holtzman et al. 2020, nucleus sampling.
     """
+    params = step.params
     if params.top_p >= 1.0:
         return candidates
-    largest = float(candidates.logits.max())
-    total = np.exp(candidates.logits.astype(np.float64) - largest).sum()
-    for count in (_FEW, len(candidates.logits)):
-        head = best(candidates, count)
-        mass = np.cumsum(np.exp(head.logits.astype(np.float64) - largest)) / total
-        if mass[-1] >= params.top_p:
-            break
-    return best(head, int(np.searchsorted(mass, params.top_p)) + 1)
+    distances = candidates.logits.max() - candidates.logits
+    kept = fewest(distances, np.exp(-distances), params.top_p, max(1, params.min_keep))
+    return candidates.take(kept, candidates.is_sorted)
 
 
-def min_p(candidates: Candidates, params: SamplingParams) -> Candidates:
+def typical_p(candidates: Candidates, step: Step) -> Candidates:
+    """The fewest that hold the probability p, those first whose surprise is nearest to the
+    entropy; 1.0 keeps all. Source: Meister et al. 2023, locally typical sampling.
+    """
+    params = step.params
+    if params.typical_p >= 1.0:
+        return candidates
+    probabilities = candidates.probabilities()
+    with np.errstate(divide="ignore"):
+        surprise = -np.log(probabilities)
+    distances = np.abs(surprise - entropy(candidates))
+    kept = fewest(distances, probabilities, params.typical_p, max(1, params.min_keep))
+    return candidates.take(kept, candidates.is_sorted)
+
+
+def min_p(candidates: Candidates, step: Step) -> Candidates:
     """Those at least `min_p` times as likely as the best; 0.0 keeps all.
 
     Source: Nguyen et al. 2024.
     """
+    params = step.params
     if params.min_p <= 0.0:
         return candidates
     threshold = float(candidates.logits.max()) + float(np.log(params.min_p))
-    return candidates.take(np.flatnonzero(candidates.logits >= threshold), candidates.is_sorted)
+    return _above(candidates, threshold, params.min_keep)
 
 
-def temperature(candidates: Candidates, params: SamplingParams) -> Candidates:
-    """Logits divided by the temperature; 0 or below keeps the best alone."""
-    if params.temperature <= 0.0:
-        return best(candidates, 1)
-    scaled = candidates.logits / np.float32(params.temperature)
-    return Candidates(scaled, candidates.token_ids, candidates.is_sorted)
+def top_n_sigma(candidates: Candidates, step: Step) -> Candidates:
+    """Those within n standard deviations of the best logit; 0 or below keeps all.
+
+    Source: Tang et al. 2024, "Top-nsigma: not all logits are you need".
+    """
+    n = step.params.top_n_sigma
+    if n <= 0.0:
+        return candidates
+    logits = candidates.logits
+    finite = logits if np.isfinite(logits.min()) else logits[np.isfinite(logits)]
+    threshold = float(logits.max()) - n * float(finite.std(dtype=np.float64))
+    return _above(candidates, threshold, step.params.min_keep)
+
+
+def xtc(candidates: Candidates, step: Step) -> Candidates:
+    """With `xtc_probability`, drops all that reach the threshold but the least likely of them.
+
+    Source: the author's description, github.com/oobabooga/text-generation-webui/pull/6335.
+    """
+    params = step.params
+    if params.xtc_probability <= 0.0 or params.xtc_threshold > _XTC_HIGHEST:
+        return candidates
+    if step.uniform(XTC_DRAW) >= params.xtc_probability:
+        return candidates
+    likely = int((candidates.probabilities() >= np.float32(params.xtc_threshold)).sum())
+    dropped = likely - 1
+    if dropped < 1 or len(candidates) - dropped < params.min_keep:
+        return candidates
+    ordered = best(candidates, len(candidates))
+    return ordered.take(np.arange(dropped, len(ordered)), is_sorted=True)
+
+
+def entropy(candidates: Candidates) -> float:
+    """Of the candidates' distribution, in nats."""
+    weights = candidates.weights()
+    weights = weights[weights > 0]
+    total = float(weights.sum(dtype=np.float64))
+    return float(np.log(total) - (weights * np.log(weights)).sum(dtype=np.float64) / total)
+
+
+def _above(candidates: Candidates, threshold: float, least: int) -> Candidates:
+    """Those whose logits reach the threshold; the best ones where these are too few."""
+    kept = np.flatnonzero(candidates.logits >= np.float32(threshold))
+    if len(kept) < max(1, least):
+        return best(candidates, max(1, least))
+    return candidates.take(kept, candidates.is_sorted)

@@ -1,36 +1,31 @@
 """Penalties on tokens that the text already has. Knows nothing of the samplers after it."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from edgellm.sampling.candidates import Float32
-from edgellm.types import SamplingParams
+from edgellm.sampling.candidates import Candidates, Float32, Ids
+from edgellm.sampling.step import Step, last
 
 
-def is_off(params: SamplingParams) -> bool:
-    """True when `penalties` would change nothing."""
-    return params.repeat_last_n == 0 or (
-        params.repeat_penalty == 1.0
-        and params.presence_penalty == 0.0
-        and params.frequency_penalty == 0.0
-    )
-
-
-def penalties(logits: Float32, params: SamplingParams, history: Sequence[int]) -> Float32:
-    """logits (vocab_size,) less what the last `repeat_last_n` tokens of `history` cost.
+def penalties(candidates: Candidates, step: Step) -> Candidates:
+    """Logits less what the last `repeat_last_n` tokens of the history cost.
 
     repeat_penalty divides a positive logit and multiplies another; then frequency_penalty is
     taken off once per occurrence and presence_penalty once. Source: Keskar et al. 2019 (CTRL)
     for the first, the OpenAI API for the others.
     """
-    if is_off(params):
-        return logits
-    ids, counts = np.unique(np.asarray(history[-params.repeat_last_n :]), return_counts=True)
-    changed = logits.copy()
-    seen = changed[ids]
+    params = step.params
+    recent = np.asarray(last(step.history, params.repeat_last_n), np.intp)
+    ids, counts = np.unique(recent, return_counts=True)
+    ordered, places, found = candidates.find(ids)
+    seen = ordered.logits[places]
     repeat = np.float32(params.repeat_penalty)
     seen = np.where(seen > 0, seen / repeat, seen * repeat)
-    seen -= (counts * params.frequency_penalty + params.presence_penalty).astype(np.float32)
-    changed[ids] = seen
-    return changed
+    seen -= (counts[found] * params.frequency_penalty + params.presence_penalty).astype(np.float32)
+    return with_logits(ordered, places, seen)
+
+
+def with_logits(candidates: Candidates, places: Ids, logits: Float32) -> Candidates:
+    """Candidates (by ascending id) with other logits at some places."""
+    changed = candidates.logits.copy()
+    changed[places] = logits
+    return Candidates(changed, candidates.token_ids)

@@ -1,0 +1,70 @@
+"""Which samplers run, and in which order: llama.cpp's, or the user's."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from edgellm.sampling.candidates import Candidates
+from edgellm.sampling.choice import Memory, adaptive_p, mirostat, mirostat_v2, plain
+from edgellm.sampling.dry import dry
+from edgellm.sampling.filters import min_p, top_k, top_n_sigma, top_p, typical_p, xtc
+from edgellm.sampling.infill import infill
+from edgellm.sampling.penalties import penalties
+from edgellm.sampling.step import Step
+from edgellm.sampling.temperature import is_greedy, temperature
+from edgellm.sampling_params import SamplingParams
+
+Sampler = Callable[[Candidates, Step], Candidates]
+Choice = Callable[[Candidates, Step, Memory], tuple[int, Memory]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """sampler: what it does. is_on: False when it would change nothing. keeps_best: the best
+    candidate stays the best."""
+
+    sampler: Sampler
+    is_on: Callable[[SamplingParams], bool]
+    keeps_best: bool = False
+
+
+def _penalises(p: SamplingParams) -> bool:
+    changes = (p.repeat_penalty, p.presence_penalty, p.frequency_penalty) != (1.0, 0.0, 0.0)
+    return changes and p.repeat_last_n != 0
+
+
+# By the names of SAMPLERS; adaptive_p is a choice.
+ROWS: Mapping[str, Row] = {
+    "penalties": Row(penalties, _penalises),
+    "dry": Row(dry, lambda p: p.dry_multiplier > 0.0 and p.dry_penalty_last_n != 0),
+    "top_n_sigma": Row(top_n_sigma, lambda p: p.top_n_sigma > 0.0, keeps_best=True),
+    "top_k": Row(top_k, lambda p: p.top_k > 0, keeps_best=True),
+    "typ_p": Row(typical_p, lambda p: p.typical_p < 1.0),
+    "top_p": Row(top_p, lambda p: p.top_p < 1.0, keeps_best=True),
+    "min_p": Row(min_p, lambda p: p.min_p > 0.0, keeps_best=True),
+    "xtc": Row(xtc, lambda p: p.xtc_probability > 0.0),
+    "temperature": Row(temperature, lambda p: True, keeps_best=True),
+    "infill": Row(infill, lambda p: True),
+}
+
+
+def samplers_of(params: SamplingParams) -> tuple[Sampler, ...]:
+    """What runs before the choice, in order. Mirostat wants the temperature alone before it."""
+    names = ("temperature",) if params.mirostat else params.samplers
+    rows = [ROWS[name] for name in names if name in ROWS and ROWS[name].is_on(params)]
+    if is_greedy(params) and "temperature" in names:
+        while rows and rows[-1].keeps_best:
+            rows.pop()  # the choice takes the best
+    return tuple(row.sampler for row in rows)
+
+
+def choice_of(params: SamplingParams) -> Choice | None:
+    """How the token is drawn from what is left; None takes the best."""
+    if params.mirostat:
+        names: tuple[str, ...] = ("temperature",)
+    else:
+        names = params.samplers
+    if is_greedy(params) and "temperature" in names:
+        return None
+    if params.mirostat:
+        return mirostat if params.mirostat == 1 else mirostat_v2
+    return adaptive_p if "adaptive_p" in names and params.adaptive_target >= 0.0 else plain

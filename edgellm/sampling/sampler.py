@@ -1,0 +1,75 @@
+"""The choice of one answer's tokens, one after the other. Knows nothing of models or batches."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from edgellm.errors import EdgeLLMError
+from edgellm.sampling.candidates import Candidates, Float32, Ids
+from edgellm.sampling.chain import choice_of, samplers_of
+from edgellm.sampling.choice import fresh
+from edgellm.sampling.step import Step, Vocabulary
+from edgellm.sampling_params import SamplingParams
+
+
+class Sampler:
+    """Draws depend on seed, sample_index and position alone, and on what was drawn before where a
+    sampler remembers it. biases: added to the logits of these token ids; -inf bans.
+    """
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        vocabulary: Vocabulary,
+        *,
+        seed: int,
+        sample_index: int = 0,
+        biases: Mapping[int, float] | None = None,
+    ) -> None:
+        self._step = Step(params, (), vocabulary, seed, sample_index)
+        self._samplers = samplers_of(params)
+        self._choose = choice_of(params)
+        self._memory = fresh(params)
+        self._ends = np.array(sorted(vocabulary.eog_ids), np.intp)
+        banned = dict.fromkeys(vocabulary.eog_ids, -math.inf)
+        self._biases = _arrays(biases or {})
+        self._early_biases = _arrays({**(biases or {}), **banned})  # before the answer may end
+        self._min_tokens = math.inf if params.ignore_eos else params.min_tokens
+
+    def sample(self, logits: Float32, history: Sequence[int], num_generated: int = 0) -> int:
+        """The next token id for logits (vocab_size,). history: every token so far, the last
+        `num_generated` of which are the answer's. Equal logits: the lowest id wins."""
+        ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
+        if len(ids):
+            logits = logits.copy()
+            logits[ids] += biases
+        greedy(logits)  # an error when nothing can be drawn
+        step = replace(self._step, history=history, end=self._likeliest_end(logits))
+        candidates = Candidates(logits)
+        for sampler in self._samplers:
+            candidates = sampler(candidates, step)
+        if self._choose is None:
+            return candidates.token(int(candidates.logits.argmax()))
+        token, self._memory = self._choose(candidates, step, self._memory)
+        return token
+
+    def _likeliest_end(self, logits: Float32) -> int | None:
+        ends = logits[self._ends]
+        if not len(ends) or ends.max() == -np.inf:
+            return None
+        return int(self._ends[ends.argmax()])
+
+
+def greedy(logits: Float32) -> int:
+    """The most likely token id; the lowest of equals."""
+    best = int(logits.argmax())  # a NaN, if there is one, comes out here
+    if not np.isfinite(logits[best]):
+        raise EdgeLLMError(f"the largest logit is {logits[best]}: the model file may be damaged")
+    return best
+
+
+def _arrays(biases: Mapping[int, float]) -> tuple[Ids, Float32]:
+    ids = np.array(list(biases), np.intp)
+    return ids, np.array(list(biases.values()), np.float32)
