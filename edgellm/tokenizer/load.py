@@ -8,6 +8,7 @@ from edgellm.tokenizer.bpe import build_gemma4, build_gpt2
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.none import build_none
 from edgellm.tokenizer.partition import Partition, Special
+from edgellm.tokenizer.rwkv import build_rwkv
 from edgellm.tokenizer.special import SpecialTokens, find_special
 from edgellm.tokenizer.spm import build_spm
 from edgellm.tokenizer.tokenizer import Additions, Tokenizer
@@ -20,6 +21,7 @@ BUILDERS: dict[str, Callable[[GGUFFile], tuple[Vocab, TextModel]]] = {
     "gpt2": build_gpt2,
     "llama": build_spm,
     "gemma4": build_gemma4,
+    "rwkv": build_rwkv,
     "none": build_none,
     "no_vocab": build_none,
     "test": build_none,
