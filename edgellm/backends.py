@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from edgellm.config import cache_dir
@@ -39,14 +40,18 @@ class Backends:
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self._held: dict[str, _Shared] = {}
+        self._held: dict[tuple[str, str | None], _Shared] = {}
         self._finish = weakref.finalize(self, _give_back, self._held)
 
-    def get(self, name: str, threads: int | None = None) -> Backend:
-        """The backend of this name; RequestError when it runs with other threads already."""
+    def get(self, name: str, threads: int | None = None, device: str | None = None) -> Backend:
+        """The backend of this name; RequestError when it runs with other threads already.
+
+        device: which one, where the backend has several (see `edgellm doctor`); None is the best.
+        """
         with _LOCK:
-            shared = self._held.get(name) or _take(name, threads, self._note)
-            self._held[name] = shared
+            held = self._held.get((name, device))
+            shared = held or _take(name, threads, device, self._note)
+            self._held[name, device] = shared
         backend = shared.backend
         if threads is not None and backend.threads not in (None, _usable(threads)):
             raise RequestError(
@@ -63,27 +68,27 @@ class Backends:
 
 @dataclass(eq=False)
 class _Shared:
-    """A backend and how many Backends hold it. key: the process that made it, and its name."""
+    """A backend and how many Backends hold it. key: the process that made it, name, device."""
 
-    key: tuple[int, str]
+    key: tuple[int, str, str | None]
     backend: Backend
     holders: int = 0
 
 
 # By process, because a forked child has none of its parent's threads.
-_SHARED: dict[tuple[int, str], _Shared] = {}
+_SHARED: dict[tuple[int, str, str | None], _Shared] = {}
 _LOCK = threading.RLock()  # a Backends may be collected, and give back, while another one takes
 
 
-def _take(name: str, threads: int | None, note: Note) -> _Shared:
-    key = os.getpid(), name
+def _take(name: str, threads: int | None, device: str | None, note: Note) -> _Shared:
+    key = os.getpid(), name, device
     if key not in _SHARED:
-        _SHARED[key] = _Shared(key, ROWS[name].make(threads, note))
+        _SHARED[key] = _Shared(key, ROWS[name].make(threads, device, note))
     _SHARED[key].holders += 1
     return _SHARED[key]
 
 
-def _give_back(held: dict[str, _Shared]) -> None:
+def _give_back(held: dict[tuple[str, str | None], _Shared]) -> None:
     with _LOCK:
         while held:
             _, shared = held.popitem()
@@ -113,11 +118,11 @@ class _Reference:
         pass
 
 
-def _make_reference(threads: int | None, note: Note) -> Backend:
+def _make_reference(threads: int | None, device: str | None, note: Note) -> Backend:
     return _Reference()
 
 
-def _make_cpu(threads: int | None, note: Note) -> Backend:
+def _make_cpu(threads: int | None, device: str | None, note: Note) -> Backend:
     from edgellm.kernels.cpu import CpuBackend
 
     is_told = False
@@ -131,16 +136,41 @@ def _make_cpu(threads: int | None, note: Note) -> Backend:
     return CpuBackend(cache_dir(), threads, tell)
 
 
+def _make_opencl(threads: int | None, device: str | None, note: Note) -> Backend:
+    try:
+        from edgellm.kernels.opencl import OpenCLBackend
+    except ImportError as error:
+        raise BackendError(
+            f"the opencl backend needs pyopencl ({error}): pip install 'edgellm[opencl]', or use "
+            "--backend cpu"
+        ) from None
+    return OpenCLBackend(_private(cache_dir() / "opencl", note), device)
+
+
+def _private(folder: Path, note: Note) -> Path | None:
+    """The folder, made if need be; None when others could put programs there for us to run."""
+    from edgellm.kernels.cpu.private_folder import PrivateFolder
+
+    try:
+        PrivateFolder(folder)
+    except OSError as error:
+        note(f"kernels are built anew each time: {error}")
+        return None
+    return folder
+
+
 @dataclass(frozen=True)
 class Row:
-    """make: builds the backend. kv_cache_type: what keys and values are stored in unless told."""
+    """make: builds the backend from threads, device and note. kv_cache_type: what keys and values
+    are stored in unless told."""
 
-    make: Callable[[int | None, Note], Backend]
+    make: Callable[[int | None, str | None, Note], Backend]
     kv_cache_type: str
 
 
 ROWS: Mapping[str, Row] = {
     "cpu": Row(_make_cpu, "f16"),
+    "opencl": Row(_make_opencl, "f16"),
     "reference": Row(_make_reference, "f32"),
 }
 _AUTO = "cpu"
@@ -148,8 +178,6 @@ _AUTO = "cpu"
 
 def backend_name(wanted: str) -> str:
     """The name of the backend meant; "auto" is the best there is for this machine."""
-    if wanted == "opencl":
-        raise BackendError("the opencl backend is not there yet: use cpu")
     name = _AUTO if wanted == "auto" else wanted
     if name not in ROWS:
         known = ", ".join(("auto", *ROWS))

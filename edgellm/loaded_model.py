@@ -179,7 +179,7 @@ def make_ready(
     memory = _memory_for_cache(file, options.memory_limit)
     num_blocks = plan_blocks(program, limits, types, memory)
     kv = allocate(program, num_blocks, types, options.max_num_seqs)
-    executable = backends.get(backend, options.threads).load(program, kv)
+    executable = backends.get(backend, options.threads, options.device).load(program, kv)
     pools = tuple(BlockPool(blocks) for blocks in num_blocks)
     engine = Engine(ModelRunner(executable, program), Scheduler(pools, limits))
     return Ready(backend, limits, program, kv, engine)
@@ -207,8 +207,8 @@ def _check(options: LoadOptions) -> tuple[str, KVTypes]:
 
     RequestError or BackendError for an option that cannot be used.
     """
-    if options.device is not None or options.gpu_layers not in ("auto", 0):
-        raise BackendError("no backend for a GPU is there yet: leave device and gpu_layers out")
+    if options.gpu_layers != "auto":
+        raise BackendError("layers cannot be split between devices yet: leave gpu_layers out")
     if options.draft is not None:
         raise BackendError("draft models are not supported yet: leave draft out")
     if options.adapters:
@@ -222,4 +222,6 @@ def _check(options: LoadOptions) -> tuple[str, KVTypes]:
             f"max_num_seqs is {options.max_num_seqs}: 1 to 256 is expected", "max_num_seqs"
         )
     backend = backend_name(options.backend)
+    if options.device is not None and backend != "opencl":
+        raise RequestError(f"the {backend} backend has no devices: leave device out", "device")
     return backend, parse_kv_types(options.kv_cache_type or ROWS[backend].kv_cache_type)

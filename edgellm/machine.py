@@ -143,7 +143,7 @@ def _memory() -> MemoryState:
 
 def _opencl() -> tuple[str, ...]:
     if importlib.util.find_spec("pyopencl") is None:
-        return ("pyopencl is not installed, and no backend uses it yet",)
+        return ("pyopencl is not installed: no opencl backend (pip install 'edgellm[opencl]')",)
     try:
         probe = subprocess.run(
             [sys.executable, "-c", _OPENCL_PROBE],

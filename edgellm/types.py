@@ -97,7 +97,8 @@ Messages = Seq[Message]
 class LoadOptions:
     """How a model is loaded; what `edgellm.load` takes, and what every front end offers.
 
-    backend: auto, cpu or reference. threads, context_length (tokens), memory_limit (bytes, of
+    backend: auto, cpu, opencl or reference. device: of opencl, a number in the list of `edgellm
+    doctor` or a part of its name. threads, context_length (tokens), memory_limit (bytes, of
     weights and cache together): None is chosen from the machine and the model. kv_cache_type:
     f32, f16, or "K/V" for each apart. max_num_seqs: answers computed side by side.
     """

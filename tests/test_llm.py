@@ -110,7 +110,7 @@ def test_load_says_what_is_wrong(
         ({"memory_limit": -1}, RequestError),
         ({"max_num_seqs": 0}, RequestError),
         ({"gpu_layers": 8}, BackendError),
-        ({"device": "gpu"}, BackendError),
+        ({"device": "gpu"}, RequestError),
         ({"draft": "small"}, BackendError),
         ({"adapters": ("a.gguf",)}, BackendError),
     ],

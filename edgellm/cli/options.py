@@ -64,7 +64,12 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         "--threads", type=int, metavar="N", help="threads of the CPU (default all it may use)"
     )
     group.add_argument(
-        "--backend", default=default.backend, metavar="NAME", help="auto, cpu or reference"
+        "--backend", default=default.backend, metavar="NAME", help="auto, cpu, opencl or reference"
+    )
+    group.add_argument(
+        "--device",
+        metavar="N",
+        help="OpenCL device: a number of `edgellm doctor` or part of a name",
     )
     group.add_argument("--kv-cache-type", metavar="TYPE", help="f32, f16, or K/V such as f16/f32")
     group.add_argument(
@@ -76,6 +81,7 @@ def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
     """What `add_load_options` read; `changes` are fields that the command decides itself."""
     return LoadOptions(
         backend=args.backend,
+        device=args.device,
         threads=args.threads,
         context_length=args.context,
         kv_cache_type=args.kv_cache_type,

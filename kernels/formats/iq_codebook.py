@@ -49,12 +49,12 @@ def _even_bytes() -> Blocks:
 
 _MINUS = Table(lambda: bits_of_bytes(0, 255))
 _EVEN_MINUS = Table(lambda: bits_of_bytes(0, 255)[_even_bytes()])
-_IQ2_XXS = Table(lambda: pack(_grid("IQ2_XXS")))
-_IQ2_XS = Table(lambda: pack(_grid("IQ2_XS")))
-_IQ2_S = Table(lambda: pack(_grid("IQ2_S")))
-_IQ3_XXS = Table(lambda: pack(_grid("IQ3_XXS")))
-_IQ3_S = Table(lambda: pack(_grid("IQ3_S")))
-_IQ1 = Table(lambda: pack(8 * _grid("IQ1_S") + 9))
+IQ2_XXS = Table(lambda: pack(_grid("IQ2_XXS")))
+IQ2_XS = Table(lambda: pack(_grid("IQ2_XS")))
+IQ2_S = Table(lambda: pack(_grid("IQ2_S")))
+IQ3_XXS = Table(lambda: pack(_grid("IQ3_XXS")))
+IQ3_S = Table(lambda: pack(_grid("IQ3_S")))
+IQ1 = Table(lambda: pack(8 * _grid("IQ1_S") + 9))
 
 
 # ---------------------------------------------------------------- numpy
@@ -159,7 +159,7 @@ def unpack_iq2_xxs(src: Any, q: Any, scales: Any, mins: Any) -> None:
         signs = low | int(src[start + 6]) << 16 | int(src[start + 7]) << 24
         scales[g] = d * np.float32(2 * (signs >> 28) + 1)
         for k in range(4):
-            row = _IQ2_XXS[int(src[start + k])]
+            row = IQ2_XXS[int(src[start + k])]
             store8(q, 32 * g + 8 * k, negate8(row, _EVEN_MINUS[signs >> 7 * k & 127]))
 
 
@@ -171,7 +171,7 @@ def unpack_iq2_xs(src: Any, q: Any, scales: Any, mins: Any) -> None:
         scales[2 * g + 1] = d * np.float32(2 * (int(src[66 + g]) >> 4) + 1)
     for k in range(32):
         low, high = int(src[2 + 2 * k]), int(src[3 + 2 * k])
-        row = _IQ2_XS[low | (high & 1) << 8]
+        row = IQ2_XS[low | (high & 1) << 8]
         store8(q, 8 * k, negate8(row, _EVEN_MINUS[high >> 1]))
 
 
@@ -183,7 +183,7 @@ def unpack_iq2_s(src: Any, q: Any, scales: Any, mins: Any) -> None:
         scales[2 * g + 1] = d * np.float32(2 * (int(src[74 + g]) >> 4) + 1)
         high = int(src[66 + g])
         for k in range(4):
-            row = _IQ2_S[int(src[2 + 4 * g + k]) | (high >> 2 * k & 3) << 8]
+            row = IQ2_S[int(src[2 + 4 * g + k]) | (high >> 2 * k & 3) << 8]
             store8(q, 32 * g + 8 * k, negate8(row, _MINUS[int(src[34 + 4 * g + k])]))
 
 
@@ -197,7 +197,7 @@ def unpack_iq3_xxs(src: Any, q: Any, scales: Any, mins: Any) -> None:
         scales[g] = d * np.float32(2 * (signs >> 28) + 1)
         for k in range(4):
             first, second = int(src[2 + 8 * g + 2 * k]), int(src[3 + 8 * g + 2 * k])
-            row = _IQ3_XXS[first] | _IQ3_XXS[second] << 32
+            row = IQ3_XXS[first] | IQ3_XXS[second] << 32
             store8(q, 32 * g + 8 * k, negate8(row, _EVEN_MINUS[signs >> 7 * k & 127]))
 
 
@@ -210,13 +210,13 @@ def unpack_iq3_s(src: Any, q: Any, scales: Any, mins: Any) -> None:
         for k in range(4):
             first = int(src[2 + 8 * g + 2 * k]) | (high >> 2 * k & 1) << 8
             second = int(src[3 + 8 * g + 2 * k]) | (high >> 2 * k + 1 & 1) << 8
-            row = _IQ3_S[first] | _IQ3_S[second] << 32
+            row = IQ3_S[first] | IQ3_S[second] << 32
             store8(q, 32 * g + 8 * k, negate8(row, _MINUS[int(src[74 + 4 * g + k])]))
 
 
 def _shifted8(index: int, minus: int) -> int:
     """8 * grid row + 1, or - 1 if `minus` is 1, in every byte."""
-    return subtract8(_IQ1[index], 8 + 2 * minus)
+    return subtract8(IQ1[index], 8 + 2 * minus)
 
 
 def unpack_iq1_s(src: Any, q: Any, scales: Any, mins: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from edgellm.kernels import reference
 from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.cpu.lower import LOWERINGS
+from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.ops import Activation, Builder, ExpertGroups
 from edgellm.kernels.program import Program, Value, Weight
 from edgellm.kernels.reference import elementwise
@@ -19,6 +20,7 @@ from tests.kernels.cpu.programs import (
     VOCABULARY,
     Array,
     Rng,
+    Stream,
     normal,
     pack,
     random_weight,
@@ -288,8 +290,32 @@ def test_op(backend: CpuBackend, op: str, data: Any, seed: int) -> None:
     compare(backend, program, maker)
 
 
+class Loads(Protocol):
+    """A backend, whichever."""
+
+    def load(self, program: Program, kv: KVStorage) -> Any: ...
+
+
 def compare(backend: CpuBackend, program: Program, m: Maker) -> None:
-    """A few steps of up to three sequences on both backends."""
+    """A few steps on both backends, and what they leave in the cache."""
+    ours, theirs, all_streams = run_both(backend, program, m)
+    for mine, other in zip(ours.keys, theirs.keys, strict=True):
+        blocks, heads, slots, head_dim = mine.shape
+        by_dimension = mine.reshape(blocks, heads, head_dim, slots)  # this backend's own order
+        np.testing.assert_array_equal(by_dimension.swapaxes(2, 3), other)
+    for mine, other in zip(ours.values, theirs.values, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    for mine, other, state in zip(ours.states, theirs.states, program.state_layers, strict=True):
+        for stream in all_streams:
+            got, want = (s[stream.slot, :, : state.width] for s in (mine, other))
+            assert_close(got, want)
+
+
+def run_both(backend: Loads, program: Program, m: Maker) -> tuple[KVStorage, KVStorage, list[Stream]]:
+    """A few steps of up to three sequences here and on the reference.
+
+    Their storage afterwards, and the sequences.
+    """
     all_streams = streams(m.rng, m.pick(1, 3), LENGTH, len(program.kv_groups))
     blocks = 1 + max((int(t.max()) for s in all_streams for t in s.tables), default=0)
     types = m.pick(("f32", "f32"), ("f16", "f16"), ("f16", "f32"))
@@ -303,16 +329,7 @@ def compare(backend: CpuBackend, program: Program, m: Maker) -> None:
         got, want = executable.run(batch)["logits"], specification.run(batch)["logits"]
         assert got.shape == want.shape and got.dtype == want.dtype
         assert_close(got, want)
-    for mine, other in zip(ours.keys, theirs.keys, strict=True):
-        blocks, heads, slots, head_dim = mine.shape
-        by_dimension = mine.reshape(blocks, heads, head_dim, slots)  # this backend's own order
-        np.testing.assert_array_equal(by_dimension.swapaxes(2, 3), other)
-    for mine, other in zip(ours.values, theirs.values, strict=True):
-        np.testing.assert_array_equal(mine, other)
-    for mine, other, state in zip(ours.states, theirs.states, program.state_layers, strict=True):
-        for stream in all_streams:
-            got, want = (s[stream.slot, :, : state.width] for s in (mine, other))
-            assert_close(got, want)
+    return ours, theirs, all_streams
 
 
 def assert_close(got: Array, want: Array) -> None:

@@ -1,0 +1,36 @@
+"""What the process shares of one OpenCL device."""
+
+from pathlib import Path
+from typing import Any
+
+from edgellm.kernels.kv import KVStorage
+from edgellm.kernels.opencl.context import Context
+from edgellm.kernels.opencl.devices import choose, variant_of
+from edgellm.kernels.opencl.executable import Executable
+from edgellm.kernels.opencl.ops import lower
+from edgellm.kernels.opencl.variant import Variant
+from edgellm.kernels.program import Program
+
+
+class OpenCLBackend:
+    """One device and the programs built for it.
+
+    device: a number in the list of `edgellm doctor` or a part of a name; None is the best. cache: a
+    folder of this user alone for built programs. variant: how kernels are cut, where the device's
+    own choice is not wanted (tests).
+    """
+
+    threads = None
+
+    def __init__(
+        self, cache: Path | None, device: str | None = None, variant: Variant | None = None
+    ) -> None:
+        chosen: Any = choose(device)
+        self._context = Context(chosen, variant or variant_of(chosen), cache)
+
+    def load(self, program: Program, kv: KVStorage) -> Executable:
+        """Copies weights to the device and builds what the program needs."""
+        return Executable(program, lower(program, kv, self._context), self._context)
+
+    def close(self) -> None:
+        """Executables hold what there is to give back."""

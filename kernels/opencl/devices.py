@@ -1,0 +1,104 @@
+"""The OpenCL devices of this machine, and how kernels are cut for each."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyopencl as cl
+
+from edgellm.errors import BackendError, RequestError
+from edgellm.kernels.opencl.variant import CPU, GPU, Variant
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device. kind: "gpu", "cpu" or "other". memory, most_at_once: bytes."""
+
+    number: int
+    name: str
+    platform: str
+    version: str
+    driver: str
+    kind: str
+    memory: int
+    most_at_once: int
+    local_memory: int
+    work_group: int
+    compute_units: int
+    has_subgroups: bool
+    has_half: bool
+    has_integer_dot: bool
+    variant: str
+
+    @property
+    def description(self) -> str:
+        return f"{self.name} ({self.platform}, driver {self.driver})"
+
+
+def found() -> list[Any]:
+    """pyopencl's devices in the order of their numbers; none where there is no driver."""
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:  # no driver at all
+        return []
+    devices = []
+    for platform in platforms:
+        try:
+            devices += platform.get_devices()
+        except cl.Error:  # a platform without devices
+            continue
+    return devices
+
+
+def describe(number: int, device: Any) -> Device:
+    """What matters of a device."""
+    extensions = str(device.extensions).split()
+    return Device(
+        number=number,
+        name=device.name.strip(),
+        platform=device.platform.name.strip(),
+        version=device.version.strip(),
+        driver=device.driver_version.strip(),
+        kind=_kind(device),
+        memory=int(device.global_mem_size),
+        most_at_once=int(device.max_mem_alloc_size),
+        local_memory=int(device.local_mem_size),
+        work_group=int(device.max_work_group_size),
+        compute_units=int(device.max_compute_units),
+        has_subgroups="cl_khr_subgroups" in extensions or "cl_intel_subgroups" in extensions,
+        has_half="cl_khr_fp16" in extensions,
+        has_integer_dot="cl_khr_integer_dot_product" in extensions,
+        variant=variant_of(device).name,
+    )
+
+
+def _kind(device: Any) -> str:
+    kinds = {"gpu": cl.device_type.GPU, "cpu": cl.device_type.CPU}
+    return next((name for name, bit in kinds.items() if device.type & bit), "other")
+
+
+def variant_of(device: Any) -> Variant:
+    """How kernels are cut for a device."""
+    return CPU if _kind(device) == "cpu" else GPU
+
+
+def choose(wanted: str | None) -> Any:
+    """The device with this number, or with this text in its name.
+
+    None is the first GPU, or else the first device of any kind. BackendError when there is no
+    device at all, RequestError when none is meant.
+    """
+    devices = found()
+    if not devices:
+        raise BackendError(
+            "no OpenCL device was found: install the driver of the GPU (its OpenCL part), or use "
+            "--backend cpu"
+        )
+    if wanted is None:
+        return next((d for d in devices if _kind(d) == "gpu"), devices[0])
+    for number, device in enumerate(devices):
+        if wanted == str(number) or (
+            not wanted.isdigit() and wanted.lower() in device.name.lower()
+        ):
+            return device
+    known = ", ".join(f"{i} ({d.name.strip()})" for i, d in enumerate(devices))
+    raise RequestError(f"device is {wanted!r}: the devices here are {known}", "device")

@@ -1,0 +1,129 @@
+"""A program with its memory on a device, and the one call that enqueues all of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyopencl as cl
+
+from edgellm.kernels.batch import Batch
+from edgellm.kernels.opencl.context import Context, faults
+from edgellm.kernels.opencl.plan import Argument, IndexArray, Launch, Plan, Room, place
+from edgellm.kernels.opencl.sources import KernelKey
+from edgellm.kernels.program import Program, Rows
+
+Float32 = npt.NDArray[np.float32]
+
+
+class Executable:
+    """Runs one program on batches of any size. Not for two threads at once.
+
+    A step is enqueued whole, in order; the host waits for its outputs alone.
+    """
+
+    def __init__(self, program: Program, plan: Plan, context: Context) -> None:
+        self._program, self._plan, self._context = program, plan, context
+        self.store = plan.store
+        self._outputs = tuple(program.outputs.values())
+        self._placed, self._pieces = place(plan, self._outputs)
+        self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
+        self._memory: list[Any] = []
+        self._indices: dict[str, Any] = {}
+        self._kernels: dict[tuple[int, KernelKey], Any] = {}
+        with faults("the OpenCL device cannot hold a step"):
+            self._reserve({"tokens": 1, "outputs": 1})
+            for number, launch in enumerate(plan.launches):
+                self._kernel(number, launch, launch.choices[0].key)
+
+    def run(self, batch: Batch) -> Mapping[str, Float32]:
+        """The program's outputs, float32 (rows, width)."""
+        with faults("the OpenCL device failed in the middle of a step"):
+            return self._run(batch)
+
+    def close(self) -> None:
+        """Gives the device's memory back."""
+        self._context.queue.finish()
+        self._kernels.clear()
+        self._memory.clear()
+        self._indices.clear()
+
+    def _run(self, batch: Batch) -> Mapping[str, Float32]:
+        counts: dict[Rows, int] = {"tokens": batch.num_tokens, "outputs": len(batch.logits_rows)}
+        self._reserve(counts)
+        sent = self._send(batch, counts)
+        queue = self._context.queue
+        for number, launch in enumerate(self._plan.launches):
+            rows = counts[launch.choices[0].grid.rows]
+            if rows:
+                choice = next(c for c in reversed(launch.choices) if c.least <= rows)
+                kernel = self._kernel(number, launch, choice.key)
+                cl.enqueue_nd_range_kernel(
+                    queue, kernel, choice.grid.sizes(rows), choice.grid.local
+                )
+        results = {}
+        for name, value in self._program.outputs.items():
+            results[name] = np.empty((counts[value.rows], value.width), np.float32)
+            if results[name].size:
+                room = self._memory[self._placed[self._plan.rooms[value]]]
+                cl.enqueue_copy(queue, results[name], room, is_blocking=False)
+        queue.finish()
+        del sent  # until here the device may have read it
+        return results
+
+    def _send(self, batch: Batch, counts: Mapping[Rows, int]) -> list[npt.NDArray[np.int32]]:
+        """Enqueues the copies of the index arrays, which must stay alive until they are done."""
+        sizes = np.diff(batch.query_start)
+        step = [counts["tokens"], counts["outputs"], batch.num_seqs, batch.block_tables.shape[-1]]
+        arrays = {
+            "step": np.array(step),
+            "input_ids": batch.input_ids,
+            "positions": batch.positions,
+            "row_seqs": np.repeat(np.arange(len(sizes)), sizes),
+            "slots": batch.slot_mapping,
+            "block_tables": batch.block_tables,
+            "rows": batch.logits_rows,
+        }
+        sent = []
+        for name, array in arrays.items():
+            data = np.ascontiguousarray(array, np.int32).reshape(-1)
+            if name not in self._indices or self._indices[name].size < data.nbytes:
+                self._indices[name] = self._context.room(_power_of_two(data.nbytes))
+                self._kernels.clear()
+            if data.size:
+                cl.enqueue_copy(self._context.queue, self._indices[name], data, is_blocking=False)
+                sent.append(data)
+        return sent
+
+    def _kernel(self, number: int, launch: Launch, key: KernelKey) -> Any:
+        """The kernel of a launch with its arguments; they change only when memory moves."""
+        found = self._kernels.get((number, key))
+        if found is None:
+            found = self._context.kernel(key)
+            found.set_args(*map(self._bound, launch.arguments))
+            self._kernels[number, key] = found
+        return found
+
+    def _bound(self, argument: Argument) -> Any:
+        if isinstance(argument, Room):
+            return self._memory[self._placed[argument]]
+        if isinstance(argument, IndexArray):
+            if argument.name not in self._indices:
+                self._indices[argument.name] = self._context.room(64)
+            return self._indices[argument.name]
+        return argument
+
+    def _reserve(self, counts: Mapping[Rows, int]) -> None:
+        """Makes room for so many rows."""
+        if all(counts[kind] <= self._capacity[kind] for kind in counts):
+            return
+        wanted = {kind: max(self._capacity[kind], _power_of_two(n)) for kind, n in counts.items()}
+        self._kernels.clear()
+        self._memory = []
+        self._memory = [self._context.room(p.row_bytes * wanted[p.rows]) for p in self._pieces]
+        self._capacity = wanted
+
+
+def _power_of_two(number: int) -> int:
+    """The next one that is not smaller, so that growing is rare."""
+    return 1 << max(0, number - 1).bit_length()

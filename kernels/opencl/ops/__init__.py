@@ -1,0 +1,35 @@
+"""From the ops of a Program to kernel launches: one small function per op, a file per family.
+
+Kernels of the folder `source` document their arguments; the functions here follow their order.
+"""
+
+from collections.abc import Mapping
+
+from edgellm.errors import BackendError
+from edgellm.kernels.kv import KVStorage
+from edgellm.kernels.opencl.context import Context
+from edgellm.kernels.opencl.ops import attention, elementwise, moe
+from edgellm.kernels.opencl.plan import Lowering, Plan
+from edgellm.kernels.program import Program
+
+LOWERINGS: Mapping[str, Lowering] = {
+    **elementwise.LOWERINGS,
+    **attention.LOWERINGS,
+    **moe.LOWERINGS,
+}
+
+
+def lower(program: Program, kv: KVStorage, context: Context) -> Plan:
+    """Launches for a program; BackendError names an op that there is no kernel for.
+
+    Weights are copied to the device.
+    """
+    for call in program.calls:
+        if call.op not in LOWERINGS:
+            raise BackendError(
+                f"the opencl backend has no kernel for the op {call.op!r} yet: use --backend cpu"
+            )
+    plan = Plan(program, kv, context)
+    for call in program.calls:
+        LOWERINGS[call.op](plan, call)
+    return plan

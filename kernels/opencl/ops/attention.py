@@ -1,0 +1,79 @@
+"""Rotary positions, the key-value cache and attention over it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgellm.kernels.opencl.ops.common import output, real, vector, whole
+from edgellm.kernels.opencl.plan import (
+    STEP,
+    Choice,
+    Grid,
+    IndexArray,
+    Lowering,
+    Plan,
+    count_word,
+)
+from edgellm.kernels.opencl.sources import KernelKey
+from edgellm.kernels.program import OpCall
+
+
+def _rope_table(plan: Plan, call: OpCall) -> None:
+    frequencies, out = call.weights[0], output(call)
+    room = plan.new(out)
+    plan.by_items(
+        KernelKey("rows", "rope_table"), out, frequencies.columns,
+        STEP, IndexArray("positions"), plan.weights.vector(frequencies), room, count_word(out),
+        np.int32(frequencies.columns), real(call, "magnitude"), writes=[room],
+    )  # fmt: skip
+
+
+def _rope(plan: Plan, call: OpCall) -> None:
+    (x, table), out, heads = call.inputs, output(call), int(call.attributes["heads"])
+    room = plan.new(out)
+    plan.by_items(
+        KernelKey("rows", "rope"), x, x.width,
+        STEP, plan.of(x), plan.of(table), room, count_word(x), np.int32(heads),
+        np.int32(x.width // heads), np.int32(table.width // 2),
+        np.int32(call.attributes["layout"] == "interleaved"), writes=[room],
+    )  # fmt: skip
+
+
+def _key(plan: Plan, call: OpCall, function: str) -> KernelKey:
+    layer = int(call.attributes["layer"])
+    keys, values = plan.kv.keys[layer], plan.kv.values[layer]
+    definitions = [("HEAD_DIM", keys.shape[3])]
+    definitions += [("KEYS_HALF", 1)] if keys.dtype == np.float16 else []
+    definitions += [("VALUES_HALF", 1)] if values.dtype == np.float16 else []
+    return KernelKey("attention", function, definitions=tuple(definitions))
+
+
+def _store_kv(plan: Plan, call: OpCall) -> None:
+    (k, v), layer = call.inputs, int(call.attributes["layer"])
+    plan.by_items(
+        _key(plan, call, "store_kv"), k, k.width,
+        STEP, IndexArray("slots"), plan.of(k), plan.of(v), plan.store.keys[layer],
+        plan.store.values[layer], whole(call, "group"), np.int32(plan.kv.keys[layer].shape[1]),
+    )  # fmt: skip
+
+
+def _attention(plan: Plan, call: OpCall) -> None:
+    q, out, layer = call.inputs[0], output(call), int(call.attributes["layer"])
+    heads, group = int(call.attributes["num_heads"]), plan.variant.group
+    grid = Grid(q.rows, lambda rows: (heads * group, rows), (group, 1))
+    room = plan.new(out)
+    plan.emit(
+        [Choice(1, _key(plan, call, "attention"), grid)],
+        STEP, IndexArray("positions"), IndexArray("row_seqs"), IndexArray("block_tables"),
+        plan.of(q), plan.store.keys[layer], plan.store.values[layer], vector(plan, call), room,
+        whole(call, "group"), whole(call, "num_kv_heads"), real(call, "scale"),
+        whole(call, "window"), real(call, "softcap"), writes=[room],
+    )  # fmt: skip
+
+
+LOWERINGS: Mapping[str, Lowering] = {
+    "rope_table": _rope_table,
+    "rope": _rope,
+    "store_kv": _store_kv,
+    "attention": _attention,
+}

@@ -1,0 +1,174 @@
+"""Kernel launches before memory is bound: what each is called with, and over how many items.
+
+Knows nothing of ops; `ops` makes launches, executable.py runs them.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from edgellm.kernels.kv import KVStorage
+from edgellm.kernels.opencl.context import Context, Weights
+from edgellm.kernels.opencl.sources import KernelKey
+from edgellm.kernels.opencl.store import DeviceStore
+from edgellm.kernels.opencl.variant import Variant
+from edgellm.kernels.program import OpCall, Program, Rows, Value
+
+Index = Literal["step", "input_ids", "positions", "row_seqs", "slots", "block_tables", "rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """Memory that one launch writes and later ones read: `row_bytes` for each row."""
+
+    rows: Rows
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class IndexArray:
+    """An argument that is one of the batch's index arrays."""
+
+    name: Index
+
+
+# A device buffer is `Any`: pyopencl has no types.
+Argument = Room | IndexArray | np.int32 | np.float32 | Any | None
+Size = tuple[int, ...]
+STEP = IndexArray("step")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`sizes(rows)` is the number of work-items for so many rows; `local` those of a group."""
+
+    rows: Rows
+    sizes: Callable[[int], Size]
+    local: Size
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel for batches of at least `least` rows."""
+
+    least: int
+    key: KernelKey
+    grid: Grid
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One step of a program. All choices take the same arguments; the last that fits is run."""
+
+    choices: tuple[Choice, ...]
+    arguments: tuple[Argument, ...]
+    writes: tuple[Room, ...]
+
+    @property
+    def rooms(self) -> tuple[Room, ...]:
+        return tuple(argument for argument in self.arguments if isinstance(argument, Room))
+
+
+class Plan:
+    """Launches in order, and the rooms of each value."""
+
+    def __init__(self, program: Program, kv: KVStorage, context: Context) -> None:
+        self.context, self.kv = context, kv
+        self.weights = Weights(context)
+        self.launches: list[Launch] = []
+        self.rooms: dict[Value, Room] = {}
+        self._records: dict[Value, Room] = {}
+        self.store = DeviceStore(context, program, kv)
+
+    @property
+    def variant(self) -> Variant:
+        return self.context.variant
+
+    def of(self, value: Value) -> Room:
+        return self.rooms[value]
+
+    def new(self, value: Value) -> Room:
+        """Room for a value as float32 rows."""
+        self.rooms[value] = Room(value.rows, 4 * value.width)
+        return self.rooms[value]
+
+    def emit(
+        self, choices: Sequence[Choice], *arguments: Argument, writes: Sequence[Room] = ()
+    ) -> None:
+        self.launches.append(Launch(tuple(choices), arguments, tuple(writes)))
+
+    def by_items(
+        self,
+        key: KernelKey,
+        like: Value,
+        per_row: int,
+        *arguments: Argument,
+        writes: Sequence[Room] = (),
+    ) -> None:
+        """A launch with a work-item for each of `per_row` things in each row of a value."""
+        local = self.variant.items
+        grid = Grid(like.rows, lambda rows: (-(-rows * per_row // local) * local,), (local,))
+        self.emit([Choice(1, key, grid)], *arguments, writes=writes)
+
+    def records(self, x: Value) -> Room:
+        """The value as int8 records (source/quantize.cl), made when first asked for."""
+        if x not in self._records:
+            blocks = x.width // 32
+            room = Room(x.rows, 4 * self.variant.record_words * blocks)
+            key = KernelKey("quantize", "quantize")
+            arguments = STEP, self.of(x), room, count_word(x), np.int32(x.width)
+            self.by_items(key, x, blocks, *arguments, writes=[room])
+            self._records[x] = room
+        return self._records[x]
+
+
+Lowering = Callable[[Plan, OpCall], None]
+
+
+def count_word(value: Value) -> np.int32:
+    """Index of the step word that says how many rows a value has."""
+    return np.int32(0 if value.rows == "tokens" else 1)
+
+
+def last_uses(plan: Plan, outputs: Sequence[Value]) -> Mapping[int, list[Room]]:
+    """By launch, the rooms that no later launch reads."""
+    last: dict[Room, int] = {}
+    for position, launch in enumerate(plan.launches):
+        for room in launch.rooms:
+            last[room] = position
+    for value in outputs:
+        last.pop(plan.rooms[value], None)
+    ends: dict[int, list[Room]] = defaultdict(list)
+    for room, position in last.items():
+        ends[position].append(room)
+    return ends
+
+
+def place(plan: Plan, outputs: Sequence[Value]) -> tuple[Mapping[Room, int], list[Room]]:
+    """Which piece of memory each room gets, and how large the pieces are.
+
+    Rooms share a piece when one is read for the last time before the other is written.
+    """
+    ends = last_uses(plan, outputs)
+    pieces: list[Room] = []
+    free: list[int] = []
+    placed: dict[Room, int] = {}
+    for position, launch in enumerate(plan.launches):
+        for room in launch.writes:
+            fitting = [p for p in free if pieces[p].rows == room.rows]
+            if fitting:
+                # The smallest that is large enough, or else the largest, made larger.
+                by_size = sorted(fitting, key=lambda p: pieces[p].row_bytes)
+                large = (p for p in by_size if pieces[p].row_bytes >= room.row_bytes)
+                piece = next(large, by_size[-1])
+                free.remove(piece)
+                pieces[piece] = Room(room.rows, max(pieces[piece].row_bytes, room.row_bytes))
+            else:
+                piece = len(pieces)
+                pieces.append(Room(room.rows, room.row_bytes))
+            placed[room] = piece
+        free += [placed[room] for room in ends.get(position, ())]
+    return placed, pieces

@@ -1,0 +1,15 @@
+// words: u8 qs[16], codes of four bits; odd: u8 e, the exponent of a power of two.
+#define OFFSET 0
+#define Q_MAX 12
+#define Q_SIGNED
+
+static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *low)
+{
+    uintV e = ODD_BYTE;
+    *scale = as_floatV(select((e - 1u) << 23, (uintV)(0x00200000u) << e, e < 2u));
+    for (int i = 0; i < 4; i++) {
+        uintV word = WORD(i);
+        q[i] = translate4(word, E2M1);
+        q[4 + i] = translate4(word >> 4, E2M1);
+    }
+}

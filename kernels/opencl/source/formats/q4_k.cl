@@ -1,0 +1,10 @@
+// words: half d, dmin; u8 scales[12]; u8 qs[128].
+#define OFFSET 0
+#define Q_MAX 15
+
+static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *low)
+{
+    k_scales(src, g, scale, low);
+    for (int i = 0; i < 8; i++)
+        q[i] = WORD(4 + g / 2 * 8 + i) >> (uint)(4 * (g % 2)) & 0x0f0f0f0fu;
+}

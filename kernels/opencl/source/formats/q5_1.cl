@@ -1,0 +1,15 @@
+// words: half d, m; u8 high[4]; u8 low[16].
+#define OFFSET 0
+#define Q_MAX 31
+
+static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *low)
+{
+    uintV head = WORD(0), high = WORD(1);
+    *scale = half_bits(head & 0xffffu);
+    *low = half_bits(head >> 16);
+    for (int i = 0; i < 4; i++) {
+        uintV word = WORD(2 + i);
+        q[i] = (word & 0x0f0f0f0fu) | spread_bits(high >> (uint)(4 * i)) << 4;
+        q[4 + i] = (word >> 4 & 0x0f0f0f0fu) | spread_bits(high >> (uint)(16 + 4 * i)) << 4;
+    }
+}

@@ -1,0 +1,110 @@
+// Products with a matrix, and with the matrices of the experts that rows chose. Follows a source
+// that defines add_products, X_ROW and XType. A work-group does one strip of STRIP rows, V to a
+// work-item, in SLICES parts of the columns.
+
+#define LANES (STRIP / V)
+
+// The parts of one result, added in order.
+static inline floatV sum_of_slices(__local float *parts, int t, int lane)
+{
+    floatV sum = vloadV(0, parts + t * STRIP + V * lane);
+    for (int s = 1; s < SLICES; s++)
+        sum += vloadV(0, parts + (s * TOKENS + t) * STRIP + V * lane);
+    return sum;
+}
+
+static inline floatV finished(floatV value, __global const float *bias,
+                              __global const float *scale, int count)
+{
+    if (scale)
+        value *= *scale;
+    if (bias) {
+        float parts[V];
+        for (int i = 0; i < V; i++)
+            parts[i] = i < count ? bias[i] : 0.0f;
+        value += vloadV(0, parts);
+    }
+    return value;
+}
+
+// Computes acc for rows of x at words at[0..TOKENS]; true for the work-items that have results.
+static inline bool strip_products(floatV *acc, __global const uchar *strip,
+                                  __global const XType *x, const uint *at, int columns,
+                                  __local float *parts)
+{
+    int lane = get_local_id(0), blocks = columns / BLOCK_SIZE;
+#if SLICES == 1
+    add_products(acc, strip, x, at, lane, 0, blocks);
+    return true;
+#else
+    int slice = get_local_id(1);
+    add_products(acc, strip, x, at, lane, blocks * slice / SLICES, blocks * (slice + 1) / SLICES);
+    for (int t = 0; t < TOKENS; t++)
+        vstoreV(acc[t], 0, parts + (slice * TOKENS + t) * STRIP + V * lane);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (slice == 0)
+        for (int t = 0; t < TOKENS; t++)
+            acc[t] = sum_of_slices(parts, t, lane);
+    return slice == 0;
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
+void matmul(__global const int *step, __global const XType *x, __global const uchar *weight,
+            __global const float *bias, __global const float *scale, __global float *y,
+            int count_word, int rows, int columns)
+{
+#if SLICES > 1
+    __local float parts[SLICES * TOKENS * STRIP];
+#else
+    __local float *parts = 0;
+#endif
+    int strip = get_group_id(0), first = TOKENS * get_group_id(2), tokens = step[count_word];
+    uint at[TOKENS];
+    for (int t = 0; t < TOKENS; t++)
+        at[t] = (uint)min(first + t, tokens - 1) * X_ROW(columns);
+    floatV acc[TOKENS];
+    __global const uchar *source = weight + (size_t)strip * (columns / BLOCK_SIZE * TYPE_SIZE) * STRIP;
+    if (!strip_products(acc, source, x, at, columns, parts))
+        return;
+    int row = strip * STRIP + V * get_local_id(0);
+    if (row >= rows)
+        return;
+    __global const float *own_bias = bias ? bias + row : 0;
+    for (int t = 0; t < TOKENS && first + t < tokens; t++) {
+        floatV value = finished(acc[t], own_bias, scale, rows - row);
+        store_head(value, rows - row, y + (size_t)(first + t) * rows + row);
+    }
+}
+
+#if TOKENS == 1
+// rows: of one expert; parts_of_x: 1, or top_k where each rank has a part of the row of its own.
+__kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
+void moe_matmul(__global const XType *x, __global const float *routing,
+                __global const uchar *weight, __global const float *bias,
+                __global const float *scale, __global float *y,
+                int rows, int columns, int top_k, int parts_of_x)
+{
+#if SLICES > 1
+    __local float parts[SLICES * STRIP];
+#else
+    __local float *parts = 0;
+#endif
+    int strip = get_group_id(0), rank = get_group_id(1), token = get_group_id(2);
+    int expert = (int)routing[token * 2 * top_k + rank];
+    int strips = (rows + STRIP - 1) / STRIP;
+    uint at = (uint)(token * parts_of_x + (parts_of_x > 1 ? rank : 0)) * X_ROW(columns);
+    size_t strip_bytes = (size_t)(columns / BLOCK_SIZE * TYPE_SIZE) * STRIP;
+    floatV acc;
+    if (!strip_products(&acc, weight + (expert * strips + strip) * strip_bytes, x, &at, columns,
+                        parts))
+        return;
+    int row = strip * STRIP + V * get_local_id(0);
+    if (row >= rows)
+        return;
+    __global const float *own_bias = bias ? bias + expert * rows + row : 0;
+    __global const float *own_scale = scale ? scale + expert : 0;
+    floatV value = finished(acc, own_bias, own_scale, rows - row);
+    store_head(value, rows - row, y + (size_t)(token * top_k + rank) * rows + row);
+}
+#endif

@@ -1,0 +1,87 @@
+// Sums of products of V rows of block-format weights with records of quantize.cl, for TOKENS
+// tokens at once. Sums within a group are exact integers; groups are added in order of k by fused
+// multiply-adds, within each of SLICES parts of a row, and those parts in order: so an element has
+// the same bits whatever TOKENS is.
+
+#define GROUPS (BLOCK_SIZE / 32)
+#define PARTS (32 / GROUP)      // of a group, with a scale each
+#define PART_WORDS (GROUP / 4)
+
+#ifdef HAS_DOT4
+
+static inline intV dot(const uintV *q, __global const uint *x)
+{
+    intV sum = 0;
+    for (int i = 0; i < PART_WORDS; i++)
+        sum = DOT4V(q[i], x[i], sum);
+    return sum;
+}
+
+#define X_WORDS 1  // per four values
+
+#else
+
+// Words whose products add up in 16 bits: each word adds two, of at most Q_MAX * 127.
+#define SUMS (Q_MAX <= 15 ? 8 : Q_MAX <= 31 ? 4 : Q_MAX <= 63 ? 2 : 1)
+#define STEP (SUMS < PART_WORDS ? SUMS : PART_WORDS)
+#define X_WORDS 2
+
+static inline intV dot(const uintV *q, __global const uint *x)
+{
+    intV sum = 0;
+    for (int i = 0; i < PART_WORDS; i += STEP) {
+        short2V part = 0;
+        for (int j = i; j < i + STEP; j++) {
+#ifdef Q_SIGNED
+            short2V even = as_short2V(q[j] << 8) >> (short2V)(8);
+#else
+            short2V even = as_short2V(q[j] & 0x00ff00ffu);
+#endif
+            short2V odd = as_short2V(q[j]) >> (short2V)(8);
+            part += even * as_short2V((uintV)(x[2 * j])) + odd * as_short2V((uintV)(x[2 * j + 1]));
+        }
+        intV both = as_intV(part);
+        sum += (both << 16 >> 16) + (both >> 16);
+    }
+    return sum;
+}
+
+#endif
+
+static inline floatV add_group(floatV acc, const uintV *q, const floatV *scale, const floatV *low,
+                               __global const uint *x)
+{
+    float d = as_float(x[0]);
+    for (int j = 0; j < PARTS; j++) {
+        int total = PARTS == 1 ? as_int(x[1]) + as_int(x[2]) : as_int(x[1 + j]);
+        intV sum = dot(q + PART_WORDS * j, x + 4 + PART_WORDS * X_WORDS * j);
+        sum -= OFFSET * total;
+        acc = fma(scale[j] * d, convert_floatV(sum), acc);
+#ifdef HAS_LOW
+        acc = fma(low[j], (floatV)(d * (float)total), acc);
+#endif
+    }
+    return acc;
+}
+
+// Blocks `from` to `to` of the strip's rows times the rows of x that begin at words at[0..TOKENS].
+static inline void add_products(floatV *acc, __global const uchar *strip, __global const uint *x,
+                                const uint *at, int lane, int from, int to)
+{
+    for (int t = 0; t < TOKENS; t++)
+        acc[t] = 0.0f;
+    for (int b = from; b < to; b++) {
+        Source src = source_of(strip, b, lane);
+        for (int g = 0; g < GROUPS; g++) {
+            uintV q[8];
+            floatV scale[PARTS], low[PARTS];
+            unpack(src, g, q, scale, low);
+            for (int t = 0; t < TOKENS; t++)
+                acc[t] = add_group(acc[t], q, scale, low, x + at[t] + (b * GROUPS + g) * RECORD);
+        }
+    }
+}
+
+// Words of one row of x.
+#define X_ROW(columns) ((columns) / 32 * RECORD)
+typedef uint XType;

@@ -1,0 +1,121 @@
+// Ops that treat each number, or each pair of numbers, alone.
+
+#define ITEM(per_row) \
+    size_t i = get_global_id(0); \
+    if (i >= (size_t)step[count_word] * (size_t)(per_row)) \
+        return
+
+__kernel void add(__global const int *step, __global const float *a, __global const float *b,
+                  __global float *y, int count_word, int width)
+{
+    ITEM(width);
+    y[i] = a[i] + b[i];
+}
+
+__kernel void multiply(__global const int *step, __global const float *x, __global float *y,
+                       int count_word, int width, float factor)
+{
+    ITEM(width);
+    y[i] = x[i] * factor;
+}
+
+__kernel void softcap(__global const int *step, __global const float *x, __global float *y,
+                      int count_word, int width, float cap)
+{
+    ITEM(width);
+    y[i] = cap * tanh(x[i] / cap);
+}
+
+static inline float silu(float x)
+{
+    return x * sigmoid(x);
+}
+
+static inline float gelu_tanh(float x)
+{
+    float inner = 0.79788456f * (x + 0.044715f * x * x * x);
+    return x < 10.0f ? 0.5f * x * (1.0f + tanh(inner)) : x;
+}
+
+#define GATED(name, value) \
+    __kernel void gated_##name(__global const int *step, __global const float *gate, \
+                               __global const float *up, __global float *y, int count_word, \
+                               int width, float alpha, float limit) \
+    { \
+        ITEM(width); \
+        float g = gate[i], u = up[i]; \
+        y[i] = value; \
+    }
+
+static inline float clamped(float g, float u, float alpha, float limit)
+{
+    g = fmin(g, limit);
+    return g * sigmoid(alpha * g) * (clamp(u, -limit, limit) + 1.0f);
+}
+
+GATED(silu, silu(g) * u)
+GATED(gelu_tanh, gelu_tanh(g) * u)
+GATED(swiglu_clamped, clamped(g, u, alpha, limit))
+GATED(sigmoid, sigmoid(g) * u)
+GATED(bilinear, g * u)
+
+__kernel void softplus(__global const int *step, __global const float *x,
+                       __global const float *bias, __global float *y, int count_word, int width)
+{
+    ITEM(width);
+    float value = bias ? x[i] + bias[i % width] : x[i];
+    y[i] = fmax(value, 0.0f) + log1p(exp(-fabs(value)));
+}
+
+// Columns first to first + width of each of `parts` equal parts of a row of x.
+__kernel void columns(__global const int *step, __global const float *x, __global float *y,
+                      int count_word, int part_width, int first, int parts, int width)
+{
+    ITEM(parts * width);
+    y[i] = x[i / width * part_width + first + i % width];
+}
+
+__kernel void select_outputs(__global const int *step, __global const int *rows,
+                             __global const float *x, __global float *y, int count_word, int width)
+{
+    ITEM(width);
+    y[i] = x[(size_t)rows[i / width] * width + i % width];
+}
+
+// cos and sin of position * frequency. The product's rounding error and 2 pi in three parts keep
+// the angle right far from zero.
+__kernel void rope_table(__global const int *step, __global const int *positions,
+                         __global const float *frequencies, __global float *out, int count_word,
+                         int pairs, float magnitude)
+{
+    ITEM(pairs);
+    int row = i / pairs, pair = i % pairs;
+    float p = (float)positions[row], f = frequencies[pair];
+    float angle = p * f, error = fma(p, f, -angle);
+    float turns = rint(angle * 0.15915494f);
+    float rest = fma(-turns, 6.28125f, angle);
+    rest = fma(-turns, 0.00193530717f, rest);
+    rest = fma(-turns, 1.02531317e-11f, rest) + error;
+    out[(size_t)row * 2 * pairs + pair] = cos(rest) * magnitude;
+    out[(size_t)row * 2 * pairs + pairs + pair] = sin(rest) * magnitude;
+}
+
+// One work-item per number of x; interleaved: pairs are (2i, 2i + 1), else (i, i + pairs).
+__kernel void rope(__global const int *step, __global const float *x, __global const float *table,
+                   __global float *y, int count_word, int heads, int head_dim, int pairs,
+                   int interleaved)
+{
+    ITEM(heads * head_dim);
+    int d = i % head_dim, row = i / (heads * head_dim);
+    if (d >= 2 * pairs) {
+        y[i] = x[i];
+        return;
+    }
+    int pair = interleaved ? d / 2 : d % pairs;
+    int is_second = interleaved ? d % 2 : d / pairs;
+    int distance = interleaved ? 1 : pairs;
+    table += (size_t)row * 2 * pairs;
+    float cosine = table[pair], sine = table[pairs + pair];
+    y[i] = is_second ? fma(x[i - distance], sine, x[i] * cosine)
+                     : fma(-x[i + distance], sine, x[i] * cosine);
+}

@@ -1,0 +1,86 @@
+"""Puts the text of a program together: variant, common header, format snippet, op source.
+
+Knows nothing of devices. A kernel is named by its source file, its function and its definitions.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.errors import BackendError
+from edgellm.kernels.formats import Format, by_id
+from edgellm.kernels.formats.codebook import E2M1, IQ4
+from edgellm.kernels.formats.iq_codebook import IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS
+from edgellm.kernels.opencl.variant import Variant, header
+
+# Tables that snippets may name: a row of a grid is two words, or one where rows are of four.
+_GRIDS = {"IQ1": IQ1, "IQ2_XXS": IQ2_XXS, "IQ2_XS": IQ2_XS, "IQ2_S": IQ2_S}
+_HALF_GRIDS = {"IQ3_XXS": IQ3_XXS, "IQ3_S": IQ3_S}
+_CODES = {"IQ4": IQ4, "E2M1": E2M1}
+
+
+@dataclass(frozen=True)
+class KernelKey:
+    """One kernel. type_id: the ggml type of the weights it reads, where it reads any.
+
+    definitions: names and numbers in front of the source. vector: as Variant.vector; None is the
+    variant's.
+    """
+
+    source: str
+    function: str
+    type_id: int | None = None
+    definitions: tuple[tuple[str, int], ...] = ()
+    vector: int | None = None
+
+
+@cache
+def read(name: str) -> str:
+    """A file of the folder `source`; FileNotFoundError when there is none."""
+    return (resources.files(__package__) / "source" / name).read_text("utf-8")
+
+
+def program_text(key: KernelKey, variant: Variant) -> str:
+    """The whole text that `key` is compiled from."""
+    parts = [header(variant, key.vector or variant.vector)]
+    parts += [f"#define {name} {value}\n" for name, value in key.definitions]
+    parts.append(read("common.cl"))
+    if key.type_id is not None:
+        parts.append(_format_text(by_id(key.type_id), needs_product=key.source == "matmul"))
+    parts.append(read(f"{key.source}.cl"))
+    return "\n".join(parts)
+
+
+def _format_text(fmt: Format, needs_product: bool) -> str:
+    """Definitions, tables and snippet of a format, and the sums of products over them."""
+    is_float = fmt.unpack is None
+    lines = [f"#define BLOCK_SIZE {fmt.block_size}", f"#define TYPE_SIZE {fmt.type_size}"]
+    if is_float:
+        lines += ["#define IS_FLOAT", *(["#define IS_BF16"] if fmt.name == "BF16" else [])]
+    else:
+        lines += [f"#define GROUP {fmt.group_size}", *(["#define HAS_LOW"] if fmt.has_min else [])]
+    try:
+        snippet = read(f"formats/{'floats' if is_float else fmt.name.lower()}.cl")
+    except FileNotFoundError:
+        raise BackendError(f"the opencl backend cannot read {fmt.name} weights yet") from None
+    names = (*_GRIDS, *_HALF_GRIDS, *_CODES)
+    tables = [_table(name) for name in names if re.search(rf"\b{name}\b", snippet)]
+    product = read("float_product.cl" if is_float else "product.cl") if needs_product else ""
+    return "\n".join([*lines, read("format.cl"), *tables, snippet, product])
+
+
+def _table(name: str) -> str:
+    numbers = ", ".join(f"{number}u" for number in _words(name).tolist())
+    return f"__constant const uint {name}[] = {{{numbers}}};\n"
+
+
+def _words(name: str) -> npt.NDArray[np.uint32]:
+    if name in _CODES:
+        return _CODES[name].view(np.uint8).astype(np.uint32)
+    grid: npt.NDArray[np.int64] = (_GRIDS.get(name) or _HALF_GRIDS[name]).array
+    words = grid.view("<u4").reshape(-1, 2)
+    return (words if name in _GRIDS else words[:, 0]).reshape(-1).astype(np.uint32)

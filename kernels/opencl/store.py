@@ -1,0 +1,57 @@
+"""Blocks of keys and values on a device: copied, read and written whole.
+
+Knows nothing of what lies in a block or of who owns it.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from edgellm.kernels.kv import KVStorage
+from edgellm.kernels.opencl.context import Context, faults
+from edgellm.kernels.program import Program
+
+
+class DeviceStore:
+    """keys, values: a buffer for each layer, as long as the arrays of a KVStorage."""
+
+    def __init__(self, context: Context, program: Program, kv: KVStorage) -> None:
+        self._queue = context.queue
+        self.keys = [context.room(array.nbytes) for array in kv.keys]
+        self.values = [context.room(array.nbytes) for array in kv.values]
+        # By KV group: each layer's buffers, and the bytes of a block in them.
+        self._parts: list[list[tuple[Any, int]]] = [[] for _ in program.kv_groups]
+        for layer, shape in enumerate(program.kv_layers):
+            arrays, buffers = (kv.keys, kv.values), (self.keys, self.values)
+            for array, buffer in zip(arrays, buffers, strict=True):
+                size = array[layer].nbytes // max(1, len(array[layer]))
+                self._parts[shape.group].append((buffer[layer], size))
+
+    def copy(self, group: int, source: int, target: int) -> None:
+        """Makes block `target` of a KV group the same as `source`, in all of its layers."""
+        with faults("the OpenCL device failed to copy a block"):
+            for buffer, size in self._parts[group]:
+                cl.enqueue_copy(
+                    self._queue, buffer, buffer, byte_count=size, src_offset=source * size,
+                    dst_offset=target * size,
+                )  # fmt: skip
+
+    def read(self, group: int, block: int) -> bytes:
+        """What a block stores, layer by layer, keys before values."""
+        parts = []
+        with faults("the OpenCL device failed to read a block"):
+            for buffer, size in self._parts[group]:
+                part = np.empty(size, np.uint8)
+                cl.enqueue_copy(self._queue, part, buffer, src_offset=block * size)
+                parts.append(part.tobytes())
+        return b"".join(parts)
+
+    def write(self, group: int, block: int, data: bytes) -> None:
+        """Puts back what `read` gave."""
+        start = 0
+        with faults("the OpenCL device failed to write a block"):
+            for buffer, size in self._parts[group]:
+                part = np.frombuffer(data, np.uint8, size, start)
+                cl.enqueue_copy(self._queue, buffer, part, dst_offset=block * size)
+                start += size

@@ -1,0 +1,109 @@
+"""How kernels are cut for a device: the numbers that are compiled into them, and their C header.
+
+Knows nothing of OpenCL's host side. Part of the numerics: another variant may give other bits.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Dot4 = Literal["none", "khr", "ptx"]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """vector: rows of a matrix, or numbers of a row, that a work-item handles at once (1 to 8).
+
+    strip_rows: matrix rows that lie side by side, `vector` of them to a work-item. slices: parts
+    of a row's columns, a work-item each. group: work-items that share a norm or a head; a power
+    of two. items: work-items of a group in ops that treat each number alone. dot4: how four bytes
+    are multiplied at once. tokens: rows of x that a product takes at once, ascending from 1.
+    """
+
+    name: str
+    vector: int
+    strip_rows: int
+    slices: int
+    group: int
+    items: int
+    dot4: Dot4 = "none"
+    tokens: tuple[int, ...] = (1, 4, 8)
+
+    @property
+    def lanes(self) -> int:
+        """Work-items side by side in a product."""
+        return self.strip_rows // self.vector
+
+    @property
+    def record_words(self) -> int:
+        """Words of one block of 32 quantised activations (source/quantize.cl)."""
+        return 4 + (16 if self.dot4 == "none" else 8)
+
+
+CPU = Variant("cpu", vector=8, strip_rows=8, slices=1, group=1, items=64)
+GPU = Variant("gpu", vector=4, strip_rows=64, slices=8, group=64, items=64)
+VARIANTS = {variant.name: variant for variant in (CPU, GPU)}
+
+_DOT4 = {
+    "khr": "#define DOT4(q, x, sum) ((sum) + dot_4x8packed_ss_int(q, x))\n",
+    "ptx": """static inline int DOT4(uint q, uint x, int sum)
+{
+    int result;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(q), "r"(x), "r"(sum));
+    return result;
+}
+""",
+}
+# Components of a vector, in order.
+_COMPONENTS = {1: [""], 4: [f".s{i}" for i in range(4)], 8: [f".s{i}" for i in range(8)]}
+
+
+def header(variant: Variant, vector: int) -> str:
+    """C definitions for kernels whose work-items handle `vector` numbers at once."""
+    lines = [
+        f"#define V {vector}",
+        f"#define STRIP {variant.strip_rows}",
+        f"#define SLICES {variant.slices}",
+        f"#define WG {variant.group}",
+        f"#define RECORD {variant.record_words}",
+    ]
+    size = "" if vector == 1 else str(vector)
+    for kind in ("uint", "int", "float", "ushort", "uchar"):
+        lines.append(f"typedef {kind}{size} {kind}V;")
+    lines.append(f"typedef short{2 * vector} short2V;")
+    for kind in ("uint", "int", "float"):
+        lines.append(f"#define convert_{kind}V convert_{kind}{size}")
+        lines.append(f"#define as_{kind}V as_{kind}{size}")
+    lines.append(f"#define as_short2V as_short{2 * vector}")
+    if vector == 1:
+        lines += ["#define vloadV(i, p) (*(p))", "#define vstoreV(value, i, p) (*(p) = (value))"]
+        lines += ["#define SUM_OF(x) (x)", "#define MAX_OF(x) (x)", "#define IOTA 0"]
+    else:
+        lines += [f"#define vloadV vload{vector}", f"#define vstoreV vstore{vector}"]
+        numbers = ", ".join(map(str, range(vector)))
+        lines.append(f"#define IOTA ((int{vector})({numbers}))")
+        lines += [
+            _reduction("SUM_OF", "{} + {}", vector),
+            _reduction("MAX_OF", "fmax({}, {})", vector),
+        ]
+    lines.append(f"#define GATHER(table, i) ((uintV)({_each('(table)[(i)%]', vector)}))")
+    if variant.dot4 != "none":
+        lines += ["#define HAS_DOT4", _DOT4[variant.dot4]]
+        each = _each("DOT4((q)%, x, (sum)%)", vector)
+        lines.append(f"#define DOT4V(q, x, sum) ((intV)({each}))")
+    return "\n".join(lines) + "\n"
+
+
+def _each(text: str, vector: int) -> str:
+    return ", ".join(text.replace("%", part) for part in _COMPONENTS[vector])
+
+
+def _reduction(name: str, pair: str, vector: int) -> str:
+    """A function that folds the upper half of a vector onto the lower until one number is left."""
+    lines = [f"static inline float {name}(float{vector} x)", "{"]
+    value, size = "x", vector
+    while size > 1:
+        size //= 2
+        kind = f"float{size}" if size > 1 else "float"
+        lines.append(f"    {kind} x{size} = {pair.format(f'{value}.lo', f'{value}.hi')};")
+        value = f"x{size}"
+    return "\n".join([*lines, f"    return {value};", "}"])

@@ -1,0 +1,43 @@
+"""One device for all tests of this room, under each way that kernels are cut for devices.
+
+PoCL, which the test extra installs, makes a device of the processor: all kernels run there, the
+ones cut for GPUs too.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyopencl", reason="the test extra installs pyopencl and PoCL")
+
+from edgellm.config import cache_dir
+from edgellm.kernels.cpu.private_folder import PrivateFolder
+from edgellm.kernels.opencl import OpenCLBackend
+from edgellm.kernels.opencl.devices import found
+from edgellm.kernels.opencl.variant import VARIANTS
+
+
+@pytest.fixture(scope="session")
+def cache() -> Path:
+    """The user's own folder of built programs, so that a second run builds nothing."""
+    folder = cache_dir() / "opencl"
+    PrivateFolder(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def backends(cache: Path) -> Iterator[Mapping[str, OpenCLBackend]]:
+    """By name of the variant."""
+    if not found():
+        pytest.skip("no OpenCL device: the test extra installs PoCL on x86-64")
+    made = {name: OpenCLBackend(cache, variant=variant) for name, variant in VARIANTS.items()}
+    yield made
+    for backend in made.values():
+        backend.close()
+
+
+@pytest.fixture(scope="session")
+def backend(backends: Mapping[str, OpenCLBackend]) -> OpenCLBackend:
+    """The variant for processors."""
+    return backends["cpu"]

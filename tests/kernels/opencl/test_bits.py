@@ -1,0 +1,88 @@
+"""The same bits whatever the batch and the chunks; and right ones, for every block format."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from edgellm.kernels.formats import FORMATS, Format, dequantize_rows
+from edgellm.kernels.opencl import OpenCLBackend
+from edgellm.kernels.ops import Builder
+from tests.kernels.cpu.programs import (
+    VOCABULARY,
+    normal,
+    random_weight,
+    rows_of,
+    storage,
+    tokens,
+    whole_numbers,
+)
+from tests.kernels.cpu.test_bits import (
+    KINDS,
+    LENGTH,
+    WAYS,
+    Way,
+    assert_same_bits,
+    attention_program,
+    prompt_rows,
+)
+
+COUNTS = (1, 2, 3, 4, 5, 9, 33)
+ROWS, COLUMNS = 29, 512
+
+
+@pytest.mark.parametrize("fmt", FORMATS.values(), ids=lambda fmt: fmt.name)
+def test_product_of_each_format(backend: OpenCLBackend, fmt: Format) -> None:
+    check_products(backend, fmt, COUNTS)
+
+
+@pytest.mark.parametrize("name", ["F16", "Q5_0", "Q6_K"])
+def test_product_cut_for_a_gpu(backends: Mapping[str, OpenCLBackend], name: str) -> None:
+    (fmt,) = (fmt for fmt in FORMATS.values() if fmt.name == name)
+    check_products(backends["gpu"], fmt, COUNTS)
+
+
+def check_products(backend: OpenCLBackend, fmt: Format, counts: tuple[int, ...]) -> None:
+    """Values are right, and a row has the same bits in batches of every size."""
+    rng = np.random.default_rng(fmt.type_id)
+    b = Builder()
+    x = whole_numbers(rng, VOCABULARY, COLUMNS)
+    weight = random_weight(rng, ROWS, COLUMNS, fmt.name)
+    program = b.finish(logits=b.matmul(rows_of(b, x), weight))
+    executable = backend.load(program, storage(program, 0))
+    got = executable.run(tokens(range(VOCABULARY)))["logits"]
+    numbers = dequantize_rows(fmt, weight.data).astype(np.float64)
+    assert np.all(np.abs(got - x @ numbers.T) <= 1e-5 * (np.abs(x) @ np.abs(numbers).T))
+    for count in counts:
+        ids = rng.permutation(VOCABULARY)[:count]
+        assert_same_bits(executable.run(tokens(ids))["logits"], got[ids])
+
+
+@pytest.mark.parametrize("variant", ["cpu", "gpu"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_in_chunks(
+    backends: Mapping[str, OpenCLBackend], variant: str, kind: str
+) -> None:
+    program = attention_program(kind, sinks=kind == "plain", head_dim=20)
+    ways = [Way(way.chunks, neighbours=way.neighbours, seed=way.seed) for way in WAYS[1:6]]
+    only = {2: backends[variant]}
+    expected = prompt_rows(only, program, "f16", Way((LENGTH,)))
+    assert np.all(np.isfinite(expected))
+    for way in ways:
+        assert_same_bits(prompt_rows(only, program, "f16", way), expected)
+
+
+def test_products_of_experts(backend: OpenCLBackend) -> None:
+    rng = np.random.default_rng(5)
+    experts, top_k = 5, 2
+    b = Builder()
+    routing = b.moe_route(rows_of(b, normal(rng, VOCABULARY, experts)), top_k, gating="softmax")
+    weight = random_weight(rng, experts * ROWS, COLUMNS, "Q5_0")
+    x = rows_of(b, normal(rng, VOCABULARY, COLUMNS))
+    product = b.moe_matmul(x, routing, weight, experts=experts)
+    program = b.finish(logits=b.moe_combine(product, routing))
+    executable = backend.load(program, storage(program, 0))
+    expected = executable.run(tokens(range(VOCABULARY)))["logits"]
+    for count in COUNTS:
+        ids = rng.permutation(VOCABULARY)[:count]
+        assert_same_bits(executable.run(tokens(ids))["logits"], expected[ids])
