@@ -100,22 +100,26 @@ class Weights:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._matrices: dict[tuple[int, int], Any] = {}
+        self._matrices: dict[tuple[int, int, int, int], Any] = {}
         self._vectors: dict[int, Any] = {}
         self._kept: list[npt.NDArray[np.uint8]] = []  # so that no address is used twice
 
-    def matrix(self, weight: Weight, parts: int = 1) -> Any:
-        """In strips (strips.py), each of `parts` equal groups of rows in strips of its own."""
-        key = weight.data.ctypes.data, parts
+    def matrix(self, weight: Weight, matrices: int = 1, part: slice | None = None) -> Any:
+        """In strips (strips.py), each of so many equal matrices in strips of its own.
+
+        part: the rows that are wanted of each.
+        """
+        rows = (part or slice(None)).indices(weight.rows // matrices)[:2]
+        key = weight.data.ctypes.data, matrices, *rows
         if key not in self._matrices:
-            rows = self._context.variant.strip_rows
+            strip_rows = self._context.variant.strip_rows
             if weight.format.name == "F64":  # rounded to float32, as the reference does
                 fmt = by_name("F32")
                 data = dequantize_rows(weight.format, weight.data).view(np.uint8)
             else:
                 fmt, data = weight.format, weight.data
-            groups = np.split(data, parts)
-            strips = np.concatenate([to_strips(fmt, group, rows) for group in groups])
+            wanted = [matrix[slice(*rows)] for matrix in np.split(data, matrices)]
+            strips = np.concatenate([to_strips(fmt, matrix, strip_rows) for matrix in wanted])
             self._matrices[key] = self._context.upload(strips, weight.name)
             self._kept.append(weight.data)
         return self._matrices[key]

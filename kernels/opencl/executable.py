@@ -9,7 +9,7 @@ import pyopencl as cl
 
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.opencl.context import Context, faults
-from edgellm.kernels.opencl.plan import Argument, IndexArray, Launch, Plan, Room, place
+from edgellm.kernels.opencl.plan import Argument, Count, IndexArray, Launch, Plan, Room, place
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.program import Program, Rows
 
@@ -32,7 +32,7 @@ class Executable:
         self._indices: dict[str, Any] = {}
         self._kernels: dict[tuple[int, KernelKey], Any] = {}
         with faults("the OpenCL device cannot hold a step"):
-            self._reserve({"tokens": 1, "outputs": 1})
+            self._reserve(1, 1)
             for number, launch in enumerate(plan.launches):
                 self._kernel(number, launch, launch.choices[0].key)
 
@@ -49,12 +49,16 @@ class Executable:
         self._indices.clear()
 
     def _run(self, batch: Batch) -> Mapping[str, Float32]:
-        counts: dict[Rows, int] = {"tokens": batch.num_tokens, "outputs": len(batch.logits_rows)}
-        self._reserve(counts)
+        counts: dict[Count, int] = {
+            "tokens": batch.num_tokens,
+            "outputs": len(batch.logits_rows),
+            "seqs": batch.num_seqs,
+        }
+        self._reserve(counts["tokens"], counts["outputs"])
         sent = self._send(batch, counts)
         queue = self._context.queue
         for number, launch in enumerate(self._plan.launches):
-            rows = counts[launch.choices[0].grid.rows]
+            rows = counts[launch.choices[0].grid.count]
             if rows:
                 choice = next(c for c in reversed(launch.choices) if c.least <= rows)
                 kernel = self._kernel(number, launch, choice.key)
@@ -71,7 +75,7 @@ class Executable:
         del sent  # until here the device may have read it
         return results
 
-    def _send(self, batch: Batch, counts: Mapping[Rows, int]) -> list[npt.NDArray[np.int32]]:
+    def _send(self, batch: Batch, counts: Mapping[Count, int]) -> list[npt.NDArray[np.int32]]:
         """Enqueues the copies of the index arrays, which must stay alive until they are done."""
         sizes = np.diff(batch.query_start)
         step = [counts["tokens"], counts["outputs"], batch.num_seqs, batch.block_tables.shape[-1]]
@@ -79,6 +83,8 @@ class Executable:
             "step": np.array(step),
             "input_ids": batch.input_ids,
             "positions": batch.positions,
+            "query_start": batch.query_start,
+            "state_slots": batch.state_slots,
             "row_seqs": np.repeat(np.arange(len(sizes)), sizes),
             "slots": batch.slot_mapping,
             "block_tables": batch.block_tables,
@@ -113,11 +119,12 @@ class Executable:
             return self._indices[argument.name]
         return argument
 
-    def _reserve(self, counts: Mapping[Rows, int]) -> None:
+    def _reserve(self, tokens: int, outputs: int) -> None:
         """Makes room for so many rows."""
-        if all(counts[kind] <= self._capacity[kind] for kind in counts):
+        rows: dict[Rows, int] = {"tokens": tokens, "outputs": outputs}
+        if all(rows[kind] <= self._capacity[kind] for kind in rows):
             return
-        wanted = {kind: max(self._capacity[kind], _power_of_two(n)) for kind, n in counts.items()}
+        wanted = {kind: max(self._capacity[kind], _power_of_two(n)) for kind, n in rows.items()}
         self._kernels.clear()
         self._memory = []
         self._memory = [self._context.room(p.row_bytes * wanted[p.rows]) for p in self._pieces]

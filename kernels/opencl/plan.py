@@ -17,7 +17,11 @@ from edgellm.kernels.opencl.store import DeviceStore
 from edgellm.kernels.opencl.variant import Variant
 from edgellm.kernels.program import OpCall, Program, Rows, Value
 
-Index = Literal["step", "input_ids", "positions", "row_seqs", "slots", "block_tables", "rows"]
+Index = Literal[
+    "step", "input_ids", "positions", "query_start", "row_seqs", "slots", "block_tables",
+    "state_slots", "rows",
+]  # fmt: skip
+Count = Rows | Literal["seqs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +47,9 @@ STEP = IndexArray("step")
 
 @dataclass(frozen=True)
 class Grid:
-    """`sizes(rows)` is the number of work-items for so many rows; `local` those of a group."""
+    """`sizes(n)` is the number of work-items for n rows or sequences; `local` those of a group."""
 
-    rows: Rows
+    count: Count
     sizes: Callable[[int], Size]
     local: Size
 
@@ -103,14 +107,14 @@ class Plan:
     def by_items(
         self,
         key: KernelKey,
-        like: Value,
-        per_row: int,
+        count: Count,
+        each: int,
         *arguments: Argument,
         writes: Sequence[Room] = (),
     ) -> None:
-        """A launch with a work-item for each of `per_row` things in each row of a value."""
+        """A launch with a work-item for each of `each` things in every row, or sequence."""
         local = self.variant.items
-        grid = Grid(like.rows, lambda rows: (-(-rows * per_row // local) * local,), (local,))
+        grid = Grid(count, lambda n: (-(-n * each // local) * local,), (local,))
         self.emit([Choice(1, key, grid)], *arguments, writes=writes)
 
     def records(self, x: Value) -> Room:
@@ -120,7 +124,7 @@ class Plan:
             room = Room(x.rows, 4 * self.variant.record_words * blocks)
             key = KernelKey("quantize", "quantize")
             arguments = STEP, self.of(x), room, count_word(x), np.int32(x.width)
-            self.by_items(key, x, blocks, *arguments, writes=[room])
+            self.by_items(key, x.rows, blocks, *arguments, writes=[room])
             self._records[x] = room
         return self._records[x]
 

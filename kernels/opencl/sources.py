@@ -25,8 +25,10 @@ _CODES = {"IQ4": IQ4, "E2M1": E2M1}
 
 @dataclass(frozen=True)
 class KernelKey:
-    """One kernel. type_id: the ggml type of the weights it reads, where it reads any.
+    """One kernel of the file `source`.
 
+    type_id: the ggml type of the weights it reads, where it reads any. before: other files that
+    its own relies on.
     definitions: names and numbers in front of the source. vector: as Variant.vector; None is the
     variant's.
     """
@@ -36,6 +38,7 @@ class KernelKey:
     type_id: int | None = None
     definitions: tuple[tuple[str, int], ...] = ()
     vector: int | None = None
+    before: tuple[str, ...] = ()
 
 
 @cache
@@ -51,7 +54,7 @@ def program_text(key: KernelKey, variant: Variant) -> str:
     parts.append(read("common.cl"))
     if key.type_id is not None:
         parts.append(_format_text(by_id(key.type_id), needs_product=key.source == "matmul"))
-    parts.append(read(f"{key.source}.cl"))
+    parts += [read(f"{name}.cl") for name in (*key.before, key.source)]
     return "\n".join(parts)
 
 

@@ -14,12 +14,13 @@ from edgellm.kernels.program import Program
 
 
 class DeviceStore:
-    """keys, values: a buffer for each layer, as long as the arrays of a KVStorage."""
+    """keys, values, states: a buffer for each layer, as long as the arrays of a KVStorage."""
 
     def __init__(self, context: Context, program: Program, kv: KVStorage) -> None:
         self._queue = context.queue
         self.keys = [context.room(array.nbytes) for array in kv.keys]
         self.values = [context.room(array.nbytes) for array in kv.values]
+        self.states = [context.room(array.nbytes) for array in kv.states]
         # By KV group: each layer's buffers, and the bytes of a block in them.
         self._parts: list[list[tuple[Any, int]]] = [[] for _ in program.kv_groups]
         for layer, shape in enumerate(program.kv_layers):

@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl.context import Context
-from edgellm.kernels.opencl.ops import attention, elementwise, moe
+from edgellm.kernels.opencl.ops import attention, elementwise, heads, moe, products, recurrent
 from edgellm.kernels.opencl.plan import Lowering, Plan
 from edgellm.kernels.program import Program
 
 LOWERINGS: Mapping[str, Lowering] = {
     **elementwise.LOWERINGS,
+    **products.LOWERINGS,
+    **heads.LOWERINGS,
     **attention.LOWERINGS,
     **moe.LOWERINGS,
+    **recurrent.LOWERINGS,
 }
 
 

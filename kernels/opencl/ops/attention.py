@@ -22,7 +22,7 @@ def _rope_table(plan: Plan, call: OpCall) -> None:
     frequencies, out = call.weights[0], output(call)
     room = plan.new(out)
     plan.by_items(
-        KernelKey("rows", "rope_table"), out, frequencies.columns,
+        KernelKey("rows", "rope_table"), out.rows, frequencies.columns,
         STEP, IndexArray("positions"), plan.weights.vector(frequencies), room, count_word(out),
         np.int32(frequencies.columns), real(call, "magnitude"), writes=[room],
     )  # fmt: skip
@@ -32,28 +32,43 @@ def _rope(plan: Plan, call: OpCall) -> None:
     (x, table), out, heads = call.inputs, output(call), int(call.attributes["heads"])
     room = plan.new(out)
     plan.by_items(
-        KernelKey("rows", "rope"), x, x.width,
+        KernelKey("rows", "rope"), x.rows, x.width,
         STEP, plan.of(x), plan.of(table), room, count_word(x), np.int32(heads),
         np.int32(x.width // heads), np.int32(table.width // 2),
         np.int32(call.attributes["layout"] == "interleaved"), writes=[room],
     )  # fmt: skip
 
 
+def _position_scale(plan: Plan, call: OpCall) -> None:
+    x, out = call.inputs[0], output(call)
+    room = plan.new(out)
+    plan.by_items(
+        KernelKey("rows", "position_scale"), x.rows, x.width,
+        STEP, IndexArray("positions"), plan.of(x), room, count_word(x), np.int32(x.width),
+        whole(call, "length"), whole(call, "offset"), real(call, "factor"), writes=[room],
+    )  # fmt: skip
+
+
 def _key(plan: Plan, call: OpCall, function: str) -> KernelKey:
     layer = int(call.attributes["layer"])
     keys, values = plan.kv.keys[layer], plan.kv.values[layer]
-    definitions = [("HEAD_DIM", keys.shape[3])]
+    definitions = [("HEAD_DIM", keys.shape[3]), ("STORED_DIM", values.shape[3])]
+    if function == "attention":
+        definitions += [("VALUE_DIM", int(call.attributes["value_dim"]))]
     definitions += [("KEYS_HALF", 1)] if keys.dtype == np.float16 else []
     definitions += [("VALUES_HALF", 1)] if values.dtype == np.float16 else []
-    return KernelKey("attention", function, definitions=tuple(definitions))
+    return KernelKey(function, function, definitions=tuple(definitions), before=("cache",))
 
 
 def _store_kv(plan: Plan, call: OpCall) -> None:
-    (k, v), layer = call.inputs, int(call.attributes["layer"])
+    """Values may be part of the keys: then there are none to store."""
+    layer = int(call.attributes["layer"])
+    k, v = call.inputs[0], call.inputs[1] if len(call.inputs) > 1 else None
     plan.by_items(
-        _key(plan, call, "store_kv"), k, k.width,
-        STEP, IndexArray("slots"), plan.of(k), plan.of(v), plan.store.keys[layer],
-        plan.store.values[layer], whole(call, "group"), np.int32(plan.kv.keys[layer].shape[1]),
+        _key(plan, call, "store_kv"), k.rows, k.width + (v.width if v else 0),
+        STEP, IndexArray("slots"), plan.of(k), plan.of(v) if v else None, plan.store.keys[layer],
+        plan.store.values[layer], whole(call, "group"),
+        np.int32(plan.kv.keys[layer].shape[1]),
     )  # fmt: skip
 
 
@@ -74,6 +89,7 @@ def _attention(plan: Plan, call: OpCall) -> None:
 LOWERINGS: Mapping[str, Lowering] = {
     "rope_table": _rope_table,
     "rope": _rope,
+    "position_scale": _position_scale,
     "store_kv": _store_kv,
     "attention": _attention,
 }

@@ -33,6 +33,6 @@ def vector(plan: Plan, call: OpCall, position: int = 0) -> Any | None:
 def bias_and_scale(plan: Plan, call: OpCall) -> tuple[Any | None, Any | None]:
     """The optional vectors of a product."""
     extra = iter(call.weights[1:])
-    bias = plan.weights.vector(next(extra)) if call.attributes["bias"] else None
-    scale = plan.weights.vector(next(extra)) if call.attributes["scale"] else None
+    bias = plan.weights.vector(next(extra)) if call.attributes.get("bias") else None
+    scale = plan.weights.vector(next(extra)) if call.attributes.get("scale") else None
     return bias, scale

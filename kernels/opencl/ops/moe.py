@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from edgellm.kernels.opencl.ops.common import bias_and_scale, output, real, vector, whole
-from edgellm.kernels.opencl.ops.elementwise import operand, stored_type
-from edgellm.kernels.opencl.plan import STEP, Choice, Grid, Lowering, Plan, Size
+from edgellm.kernels.opencl.ops.common import output, real, vector, whole
+from edgellm.kernels.opencl.ops.products import expert_products
+from edgellm.kernels.opencl.plan import STEP, Lowering, Plan, count_word
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.program import OpCall
 
@@ -18,42 +18,35 @@ def _moe_route(plan: Plan, call: OpCall) -> None:
     scores, out = call.inputs[0], output(call)
     room = plan.new(out)
     plan.by_items(
-        KernelKey("moe", "moe_route"), scores, 1,
+        KernelKey("moe", "moe_route"), scores.rows, 1,
         STEP, plan.of(scores), vector(plan, call), room, np.int32(scores.width),
         whole(call, "top_k"), np.int32(_GATINGS[str(call.attributes["gating"])]),
+        whole(call, "groups"), whole(call, "groups_used"), whole(call, "group_best"),
         whole(call, "normalize"), real(call, "factor"), writes=[room],
     )  # fmt: skip
 
 
 def _moe_matmul(plan: Plan, call: OpCall) -> None:
-    (x, routing), weight, out = call.inputs, call.weights[0], output(call)
-    variant, experts = plan.variant, int(call.attributes["experts"])
-    rows, top_k = weight.rows // experts, routing.width // 2
-    groups = -(-rows // variant.strip_rows)
-    local = variant.lanes, variant.slices, 1
-
-    def sizes(tokens: int) -> Size:
-        return groups * local[0], top_k * local[1], tokens
-
-    bias, scale = bias_and_scale(plan, call)
-    source = operand(plan, x, weight)
-    room = plan.new(out)
-    key = KernelKey("matmul", "moe_matmul", stored_type(weight), (("TOKENS", 1),))
-    plan.emit(
-        [Choice(1, key, Grid(x.rows, sizes, local))],
-        source, plan.of(routing), plan.weights.matrix(weight, experts), bias, scale, room,
-        np.int32(rows), np.int32(weight.columns), np.int32(top_k),
-        np.int32(x.width // weight.columns), writes=[room],
-    )  # fmt: skip
+    routing, experts = call.inputs[1], int(call.attributes["experts"])
+    expert_products(plan, call, matrices=experts, ranks=routing.width // 2, routing=routing)
 
 
 def _moe_combine(plan: Plan, call: OpCall) -> None:
     (x, routing), out = call.inputs, output(call)
     room = plan.new(out)
     plan.by_items(
-        KernelKey("moe", "moe_combine"), out, out.width,
+        KernelKey("moe", "moe_combine"), out.rows, out.width,
         STEP, plan.of(x), plan.of(routing), room, np.int32(out.width),
         np.int32(routing.width // 2), writes=[room],
+    )  # fmt: skip
+
+
+def _moe_gate(plan: Plan, call: OpCall) -> None:
+    (x, gate), out = call.inputs, output(call)
+    room = plan.new(out)
+    plan.by_items(
+        KernelKey("moe", "moe_gate"), out.rows, out.width,
+        STEP, plan.of(x), plan.of(gate), room, count_word(out), np.int32(out.width), writes=[room],
     )  # fmt: skip
 
 
@@ -61,4 +54,5 @@ LOWERINGS: Mapping[str, Lowering] = {
     "moe_route": _moe_route,
     "moe_matmul": _moe_matmul,
     "moe_combine": _moe_combine,
+    "moe_gate": _moe_gate,
 }

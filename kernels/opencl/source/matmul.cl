@@ -79,6 +79,7 @@ void matmul(__global const int *step, __global const XType *x, __global const uc
 
 #if TOKENS == 1
 // rows: of one expert; parts_of_x: 1, or top_k where each rank has a part of the row of its own.
+// Without routing rank r has expert r.
 __kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
 void moe_matmul(__global const XType *x, __global const float *routing,
                 __global const uchar *weight, __global const float *bias,
@@ -91,7 +92,7 @@ void moe_matmul(__global const XType *x, __global const float *routing,
     __local float *parts = 0;
 #endif
     int strip = get_group_id(0), rank = get_group_id(1), token = get_group_id(2);
-    int expert = (int)routing[token * 2 * top_k + rank];
+    int expert = routing ? (int)routing[token * 2 * top_k + rank] : rank;
     int strips = (rows + STRIP - 1) / STRIP;
     uint at = (uint)(token * parts_of_x + (parts_of_x > 1 ? rank : 0)) * X_ROW(columns);
     size_t strip_bytes = (size_t)(columns / BLOCK_SIZE * TYPE_SIZE) * STRIP;

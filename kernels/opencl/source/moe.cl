@@ -4,6 +4,8 @@
 #define SOFTMAX_SELECTED 1
 #define SIGMOID 2
 
+#define MIN_GATE_SUM 0x1p-14f  // kernels.ops.moe
+
 static inline float softmax_sum(__global const float *x, int count, float *top)
 {
     float sum = 0.0f;
@@ -15,42 +17,86 @@ static inline float softmax_sum(__global const float *x, int count, float *top)
     return sum;
 }
 
+// What the scores of one row say of an expert.
+typedef struct {
+    __global const float *scores, *bias;
+    int gating;
+    float top, sum;
+} Scores;
+
+static inline float weight_of(Scores row, int expert)
+{
+    float score = row.scores[expert];
+    if (row.gating == SOFTMAX)
+        return exp(score - row.top) / row.sum;
+    return row.gating == SIGMOID ? sigmoid(score) : score;
+}
+
+static inline float preference_of(Scores row, int expert)
+{
+    return weight_of(row, expert) + (row.bias ? row.bias[expert] : 0.0f);
+}
+
+// Bit g is set where group g of `size` experts is among the `used` best by the sum of their `best`
+// (1 or 2) highest preferences.
+static inline ulong best_groups(Scores row, int groups, int size, int used, int best)
+{
+    ulong chosen = 0;
+    for (int n = 0; n < used; n++) {
+        int winner = -1;
+        float most = -INFINITY;
+        for (int g = 0; g < groups; g++) {
+            float first = -INFINITY, second = -INFINITY;
+            for (int e = g * size; e < (g + 1) * size; e++) {
+                float value = preference_of(row, e);
+                second = fmax(second, fmin(first, value));
+                first = fmax(first, value);
+            }
+            float score = best == 1 ? first : second + first;
+            if (!(chosen >> g & 1) && (winner < 0 || score > most)) {
+                winner = g;
+                most = score;
+            }
+        }
+        chosen |= 1UL << winner;
+    }
+    return chosen;
+}
+
 // One work-item a row.
 __kernel void moe_route(__global const int *step, __global const float *scores,
                         __global const float *bias, __global float *out, int experts, int top_k,
-                        int gating, int normalize, float factor)
+                        int gating, int groups, int groups_used, int group_best, int normalize,
+                        float factor)
 {
-    int row = get_global_id(0);
-    if (row >= step[NUM_TOKENS])
+    int number = get_global_id(0);
+    if (number >= step[NUM_TOKENS])
         return;
-    scores += (size_t)row * experts;
-    __global float *chosen = out + (size_t)row * 2 * top_k, *weights = chosen + top_k;
-    float top = 0.0f, sum = 1.0f;
+    Scores row = {scores + (size_t)number * experts, bias, gating, 0.0f, 1.0f};
+    __global float *chosen = out + (size_t)number * 2 * top_k, *weights = chosen + top_k;
     if (gating == SOFTMAX)
-        sum = softmax_sum(scores, experts, &top);
+        row.sum = softmax_sum(row.scores, experts, &row.top);
+    int size = experts / groups;
+    ulong seen = groups == 1 ? 1 : best_groups(row, groups, size, groups_used, group_best);
     for (int rank = 0; rank < top_k; rank++) {
         int best = -1;
-        float most = -INFINITY, weight = 0.0f;
+        float most = -INFINITY;
         for (int e = 0; e < experts; e++) {
             bool is_taken = false;
             for (int r = 0; r < rank; r++)
                 is_taken = is_taken || (int)chosen[r] == e;
-            float value = scores[e];
-            if (gating == SOFTMAX)
-                value = exp(value - top) / sum;
-            if (gating == SIGMOID)
-                value = sigmoid(value);
-            float preference = value + (bias ? bias[e] : 0.0f);
+            float preference = seen >> e / size & 1 ? preference_of(row, e) : -INFINITY;
             if (!is_taken && (best < 0 || preference > most)) {
                 best = e;
                 most = preference;
-                weight = value;
             }
         }
         chosen[rank] = (float)best;
-        weights[rank] = weight;
+        weights[rank] = weight_of(row, best);
     }
+    float sum;
     if (gating == SOFTMAX_SELECTED) {
+        float top;
         sum = softmax_sum(weights, top_k, &top);
         for (int r = 0; r < top_k; r++)
             weights[r] = exp(weights[r] - top) / sum;
@@ -58,6 +104,7 @@ __kernel void moe_route(__global const int *step, __global const float *scores,
     sum = 0.0f;
     for (int r = 0; r < top_k; r++)
         sum += weights[r];
+    sum = fmax(sum, MIN_GATE_SUM);
     for (int r = 0; r < top_k; r++)
         weights[r] = (normalize ? weights[r] / sum : weights[r]) * factor;
 }
@@ -75,4 +122,12 @@ __kernel void moe_combine(__global const int *step, __global const float *x,
     for (int r = 1; r < top_k; r++)
         sum = fma(routing[r], x[r * width], sum);
     y[i] = sum;
+}
+
+__kernel void moe_gate(__global const int *step, __global const float *x,
+                       __global const float *gate, __global float *y, int count_word, int width)
+{
+    size_t i = get_global_id(0);
+    if (i < (size_t)step[count_word] * width)
+        y[i] = x[i] * sigmoid(gate[i / width]);
 }

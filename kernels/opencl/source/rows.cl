@@ -119,3 +119,23 @@ __kernel void rope(__global const int *step, __global const float *x, __global c
     y[i] = is_second ? fma(x[i - distance], sine, x[i] * cosine)
                      : fma(-x[i + distance], sine, x[i] * cosine);
 }
+
+__kernel void position_scale(__global const int *step, __global const int *positions,
+                             __global const float *x, __global float *y, int count_word, int width,
+                             int length, int offset, float factor)
+{
+    ITEM(width);
+    long whole = ((long)positions[i / width] + offset) / length;
+    y[i] = x[i] * fma(factor, log1p((float)whole), 1.0f);
+}
+
+// Part h of a, then part h of b, for each of `heads` parts.
+__kernel void concat_heads(__global const int *step, __global const float *a,
+                           __global const float *b, __global float *y, int count_word, int a_dim,
+                           int b_dim, int heads)
+{
+    ITEM(heads * (a_dim + b_dim));
+    size_t part = i / (a_dim + b_dim);
+    int d = i % (a_dim + b_dim);
+    y[i] = d < a_dim ? a[part * a_dim + d] : b[part * b_dim + d - a_dim];
+}

@@ -311,7 +311,9 @@ def compare(backend: CpuBackend, program: Program, m: Maker) -> None:
             assert_close(got, want)
 
 
-def run_both(backend: Loads, program: Program, m: Maker) -> tuple[KVStorage, KVStorage, list[Stream]]:
+def run_both(
+    backend: Loads, program: Program, m: Maker
+) -> tuple[KVStorage, KVStorage, list[Stream]]:
     """A few steps of up to three sequences here and on the reference.
 
     Their storage afterwards, and the sequences.
