@@ -223,5 +223,8 @@ def _check(options: LoadOptions) -> tuple[str, KVTypes]:
         )
     backend = backend_name(options.backend)
     if options.device is not None and backend != "opencl":
-        raise RequestError(f"the {backend} backend has no devices: leave device out", "device")
+        raise RequestError(
+            f"device is {options.device!r} and the backend {backend}: no device is expected there",
+            "device",
+        )
     return backend, parse_kv_types(options.kv_cache_type or ROWS[backend].kv_cache_type)

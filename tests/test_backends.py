@@ -30,7 +30,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Fake]:
     """All backends called "fake" that were made, on a machine with 8 processors."""
     made: list[Fake] = []
 
-    def make(threads: int | None, note: object) -> Fake:
+    def make(threads: int | None, device: str | None, note: object) -> Fake:
         made.append(Fake(threads))
         return made[-1]
 

@@ -99,7 +99,6 @@ def test_load_says_what_is_wrong(
 @pytest.mark.parametrize(
     ("option", "kind"),
     [
-        ({"backend": "opencl"}, BackendError),
         ({"backend": "abacus"}, RequestError),
         ({"kv_cache_type": "q8_0"}, RequestError),
         ({"kv_cache_type": "q8_0/q4_0"}, RequestError),
