@@ -2,10 +2,11 @@
 
 Eight or sixteen weight rows go side by side and four of their columns fill a 32-bit lane, so that
 a product of a row with an activation row never needs a horizontal sum. How many lanes there are
-does not change a result. Used by strips.py (weights), dot.py and tiles.py (products). Knows
+does not change a result. Used by strips/ (weights), dot.py and tiles.py (products). Knows
 nothing of models. Imported only when something has to be compiled.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from llvmlite import ir
 
 from edgellm.kernels.cpu.halves import widen
 from edgellm.kernels.cpu.isa import Isa, host_isa
-from edgellm.kernels.cpu.simd import F32, I8, I16, I32, I64, emit_call
+from edgellm.kernels.cpu.simd import F32, I1, I8, I16, I32, I64, emit_call
 
 NARROW = 8
 
@@ -140,6 +141,10 @@ class Emit:
         moved = self.b.shl(dwords, splat(self.dwords_type, 24 - 8 * index)) if index < 3 else dwords
         return self.b.ashr(moved, splat(self.dwords_type, 24))
 
+    def float_constant(self, value: float) -> ir.Constant:
+        """The same float in all lanes."""
+        return ir.Constant(self.floats_type, [value] * self.lanes)
+
     def to_float(self, dwords: Any) -> Any:
         return self.b.sitofp(dwords, self.floats_type)
 
@@ -250,6 +255,45 @@ class Emit:
             is_it = self.b.icmp_unsigned("==", index, splat(self.bytes_type, i))
             result = self.b.select(is_it, splat(self.bytes_type, table[i]), result)
         return result
+
+    def gather(self, table: list[int], index: Any) -> Any:
+        """table[i], 32-bit words, for the index in every lane."""
+        name = f"table_{hashlib.sha256(repr(table).encode()).hexdigest()[:16]}"
+        place = self.b.module.globals.get(name)
+        if place is None:
+            kind = ir.ArrayType(I32, len(table))
+            place = ir.GlobalVariable(self.b.module, kind, name)
+            place.initializer = ir.Constant(kind, table)
+            place.global_constant, place.linkage, place.align = True, "internal", 64
+        if self.isa.has_avx2:
+            return self._gather_x86(place, index)
+        result: Any = ir.Constant(self.dwords_type, ir.Undefined)
+        for lane in range(self.lanes):
+            at = self.b.extract_element(index, I32(lane))
+            word = self.b.load(self.b.gep(place, [I32(0), at]))
+            result = self.b.insert_element(result, word, I32(lane))
+        return result
+
+    def _gather_x86(self, place: Any, index: Any) -> Any:
+        base = self.b.bitcast(place, I8.as_pointer())
+        empty = splat(self.dwords_type, 0)
+        if self.lanes == NARROW:
+            every, name = splat(self.dwords_type, -1), "llvm.x86.avx2.gather.d.d.256"
+            args = [empty, base, index, every, I8(4)]
+        else:
+            every = splat(ir.VectorType(I1, self.lanes), 1)
+            name = "llvm.x86.avx512.mask.gather.dpi.512"
+            args = [empty, base, index, every, I32(4)]
+        return emit_call(self.b, name, self.dwords_type, args)
+
+    def bit_mask(self, dwords: Any, byte: int, first: int) -> Any:
+        """255 in byte m of each lane whose bit `first` + m of byte `byte` is set, else 0."""
+        source = self.b.bitcast(dwords, self.bytes_type)
+        pick = [4 * (i // 4) + byte for i in range(4 * self.lanes)]
+        repeated = self.b.shuffle_vector(source, source, self._mask(pick))
+        bits = ir.Constant(self.bytes_type, [1 << first + i % 4 for i in range(4 * self.lanes)])
+        is_set = self.b.icmp_unsigned("==", self.b.and_(repeated, bits), bits)
+        return self.b.sext(is_set, self.bytes_type)
 
     def flip_sign_bit(self, value: Any) -> Any:
         """int8 -> the same plus 128 as an unsigned byte."""

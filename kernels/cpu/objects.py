@@ -30,7 +30,14 @@ KERNEL_TYPE = ctypes.CFUNCTYPE(
 
 _ROOT = Path(__file__).parent.parent
 # What machine code is made from. Packages: the compilers, and where formats take their grids.
-_SOURCES = ("cpu/*.py", "cpu/ops/**/*.py", "formats/**/*.py", "kv.py", "program.py")
+_SOURCES = (
+    "cpu/*.py",
+    "cpu/ops/**/*.py",
+    "cpu/strips/**/*.py",
+    "formats/**/*.py",
+    "kv.py",
+    "program.py",
+)
 _PACKAGES = ("numba", "llvmlite", "gguf")
 _log = logging.getLogger("edgellm")
 

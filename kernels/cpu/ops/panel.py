@@ -1,7 +1,7 @@
 """Block-format products in the sizes that kernels use: a strip directly, or panels and tiles.
 
 `block_product(fmt)` gives compiled functions for one format; `matmul` and `moe` bring the loops.
-Formats without a reader in strips.py are unpacked row by row with their own `unpack`.
+Formats without a reader in strips/ are unpacked row by row with their own `unpack`.
 """
 
 from collections.abc import Callable

@@ -1,100 +1,11 @@
-"""How each block format's weights become lanes: one function per format, straight from the file.
-
-A strip is 8 or 16 weight rows. `groups(emit, rows)` yields, for one block of each row, the groups
-of weights that share a scale: (index, vectors), where vector j holds columns 4j to 4j + 3 of the
-group as stored integers (see Domain). Groups may come in any order; `scale` and `minimum` give
-their factors as float32 lanes, with the products of the reference `dequantize`.
-
-A format without an entry here is unpacked by its own `unpack` function.
-"""
+"""Readers of Q2_K to Q6_K; layouts in `formats/k_quants.py`."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from edgellm.kernels.cpu.emit import Domain, Emit, signed_domain, splat
+from edgellm.kernels.cpu.emit import Domain, Emit, splat
 from edgellm.kernels.cpu.isa import Isa
-from edgellm.kernels.formats import by_name
-from edgellm.kernels.formats.codebook import E2M1, IQ4
-
-Group = tuple[int, list[Any]]
-
-
-@dataclass(frozen=True)
-class Block:
-    """One block of each row of a strip: its groups, and the factors of group i."""
-
-    groups: Iterator[Group]
-    scale: Callable[[int], Any]
-    minimum: Callable[[int], Any] | None = None
-
-
-@dataclass(frozen=True)
-class Strip:
-    """A format's reader. `read(emit, rows)`: addresses of the same block in each row."""
-
-    domain: Domain
-    read: Callable[[Emit, list[Any]], Block]
-
-
-def _constant(value: Any) -> Callable[[int], Any]:
-    return lambda index: value
-
-
-def _nibbles(emit: Emit, columns: list[Any]) -> list[Any]:
-    """4 vectors of two nibbles a byte -> 8 vectors: the low ones, then the high ones."""
-    return [emit.low_nibbles(c) for c in columns] + [emit.high_nibbles(c) for c in columns]
-
-
-def _q4_0(emit: Emit, rows: list[Any]) -> Block:
-    scale = emit.halves(rows, 0)
-    return Block(iter([(0, _nibbles(emit, emit.columns16(rows, 2)))]), _constant(scale))
-
-
-def _q4_1(emit: Emit, rows: list[Any]) -> Block:
-    head = emit.dwords(rows, 0)
-    return Block(
-        iter([(0, _nibbles(emit, emit.columns16(rows, 4)))]),
-        _constant(emit.low_half(head)),
-        _constant(emit.high_half(head)),
-    )
-
-
-def _five_bits(emit: Emit, rows: list[Any], start: int) -> list[Any]:
-    """The 4 high-bit bytes at `start` over the nibbles after them."""
-    high = emit.dwords(rows, start)
-    raised = emit.b.bitcast(emit.shift_left(emit.b.bitcast(high, emit.bytes_type), 4), high.type)
-    low = _nibbles(emit, emit.columns16(rows, start + 4))
-    # Bits 4j to 4j + 3 are half a byte: the upper half as it is, the lower one moved up.
-    return [
-        emit.b.or_(v, emit.spread_bit(high if j % 2 else raised, j // 2)) for j, v in enumerate(low)
-    ]
-
-
-def _q5_0(emit: Emit, rows: list[Any]) -> Block:
-    scale = emit.halves(rows, 0)
-    return Block(iter([(0, _five_bits(emit, rows, 2))]), _constant(scale))
-
-
-def _q5_1(emit: Emit, rows: list[Any]) -> Block:
-    head = emit.dwords(rows, 0)
-    return Block(
-        iter([(0, _five_bits(emit, rows, 4))]),
-        _constant(emit.low_half(head)),
-        _constant(emit.high_half(head)),
-    )
-
-
-def _as_stored(emit: Emit, vectors: list[Any]) -> list[Any]:
-    """int8 vectors in the signed domain of this processor."""
-    is_signed = signed_domain(emit.isa).is_signed
-    return vectors if is_signed else [emit.flip_sign_bit(v) for v in vectors]
-
-
-def _q8_0(emit: Emit, rows: list[Any]) -> Block:
-    scale = emit.halves(rows, 0)
-    vectors = _as_stored(emit, emit.columns32(rows, 2))
-    return Block(iter([(0, vectors)]), _constant(scale))
+from edgellm.kernels.cpu.strips.strip import Block, Group, Strip
 
 
 def _k_head(emit: Emit, rows: list[Any]) -> tuple[Callable[[int], Any], Callable[[int], Any]]:
@@ -245,78 +156,12 @@ def _q3_k(emit: Emit, rows: list[Any]) -> Block:
     return Block(groups(), scale)
 
 
-def _tq2_0(emit: Emit, rows: list[Any]) -> Block:
-    scale = emit.halves(rows, 64)
-
-    def groups() -> Iterator[Group]:
-        for half in range(2):
-            columns = emit.columns32(rows, 32 * half)
-            for p in range(4):
-                yield 4 * half + p, [emit.masked(emit.shift_right(v, 2 * p), 3) for v in columns]
-
-    return Block(groups(), _constant(scale))
-
-
-def _through_table(emit: Emit, table: Any, indices: list[Any]) -> list[Any]:
-    """table values in the signed domain of this processor."""
-    offset = signed_domain(emit.isa).offset
-    return [emit.lookup([(int(v) + offset) & 255 for v in table], i) for i in indices]
-
-
-def _iq4_nl(emit: Emit, rows: list[Any]) -> Block:
-    scale = emit.halves(rows, 0)
-    vectors = _through_table(emit, IQ4, _nibbles(emit, emit.columns16(rows, 2)))
-    return Block(iter([(0, vectors)]), _constant(scale))
-
-
-def _iq4_xs(emit: Emit, rows: list[Any]) -> Block:
-    b = emit.b
-    head, low = emit.dwords(rows, 0), emit.dwords(rows, 4)
-    d = emit.low_half(head)
-
-    def scale(i: int) -> Any:
-        bits = emit.field(low, 4 * i, 4)
-        top = emit.field(head, 16 + 2 * i, 2)
-        value = b.or_(bits, b.shl(top, splat(emit.dwords_type, 4)))
-        return b.fmul(d, emit.to_float(b.sub(value, splat(emit.dwords_type, 32))))
-
-    def groups() -> Iterator[Group]:
-        for i in range(8):
-            nibbles = _nibbles(emit, emit.columns16(rows, 8 + 16 * i))
-            yield i, _through_table(emit, IQ4, nibbles)
-
-    return Block(groups(), scale)
-
-
-def _mxfp4(emit: Emit, rows: list[Any]) -> Block:
-    # 2^(e - 128): the exponent field is e - 1; what would be denormal is 0 in our float mode.
-    e = emit.bytes_at(rows, 0)
-    is_normal = emit.b.icmp_unsigned(">", e, splat(emit.dwords_type, 1))
-    field = emit.b.select(
-        is_normal, emit.b.sub(e, splat(emit.dwords_type, 1)), splat(emit.dwords_type, 0)
-    )
-    scale = emit.b.bitcast(emit.b.shl(field, splat(emit.dwords_type, 23)), emit.floats_type)
-    vectors = _through_table(emit, E2M1, _nibbles(emit, emit.columns16(rows, 1)))
-    return Block(iter([(0, vectors)]), _constant(scale))
-
-
-def strips(isa: Isa) -> dict[int, Strip]:
-    """Readers by ggml type id, for a processor."""
-    signed = signed_domain(isa)
-    rows = {
-        "Q4_0": Strip(Domain(8, 15), _q4_0),
-        "Q4_1": Strip(Domain(0, 15), _q4_1),
-        "Q5_0": Strip(Domain(16, 31), _q5_0),
-        "Q5_1": Strip(Domain(0, 31), _q5_1),
-        "Q8_0": Strip(signed, _q8_0),
+def strips(isa: Isa) -> dict[str, Strip]:
+    """Readers by the name of their format."""
+    return {
         "Q2_K": Strip(Domain(0, 3), _q2_k),
         "Q3_K": Strip(Domain(4, 7), _q3_k),
         "Q4_K": Strip(Domain(0, 15), _q4_k),
         "Q5_K": Strip(Domain(0, 31), _q5_k),
         "Q6_K": Strip(Domain(32, 63), _q6_k),
-        "TQ2_0": Strip(Domain(1, 3), _tq2_0),
-        "IQ4_NL": Strip(signed, _iq4_nl),
-        "IQ4_XS": Strip(signed, _iq4_xs),
-        "MXFP4": Strip(signed, _mxfp4),
     }
-    return {by_name(name).type_id: strip for name, strip in rows.items()}

@@ -1,0 +1,69 @@
+"""Readers of Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0; layouts in `formats/legacy.py`."""
+
+from typing import Any
+
+from edgellm.kernels.cpu.emit import Domain, Emit, signed_domain
+from edgellm.kernels.cpu.isa import Isa
+from edgellm.kernels.cpu.strips.strip import Block, Strip, constant, nibbles
+
+
+def _q4_0(emit: Emit, rows: list[Any]) -> Block:
+    scale = emit.halves(rows, 0)
+    return Block(iter([(0, nibbles(emit, emit.columns16(rows, 2)))]), constant(scale))
+
+
+def _q4_1(emit: Emit, rows: list[Any]) -> Block:
+    head = emit.dwords(rows, 0)
+    return Block(
+        iter([(0, nibbles(emit, emit.columns16(rows, 4)))]),
+        constant(emit.low_half(head)),
+        constant(emit.high_half(head)),
+    )
+
+
+def _five_bits(emit: Emit, rows: list[Any], start: int) -> list[Any]:
+    """The 4 high-bit bytes at `start` over the nibbles after them."""
+    high = emit.dwords(rows, start)
+    raised = emit.b.bitcast(emit.shift_left(emit.b.bitcast(high, emit.bytes_type), 4), high.type)
+    low = nibbles(emit, emit.columns16(rows, start + 4))
+    # Bits 4j to 4j + 3 are half a byte: the upper half as it is, the lower one moved up.
+    return [
+        emit.b.or_(v, emit.spread_bit(high if j % 2 else raised, j // 2)) for j, v in enumerate(low)
+    ]
+
+
+def _q5_0(emit: Emit, rows: list[Any]) -> Block:
+    scale = emit.halves(rows, 0)
+    return Block(iter([(0, _five_bits(emit, rows, 2))]), constant(scale))
+
+
+def _q5_1(emit: Emit, rows: list[Any]) -> Block:
+    head = emit.dwords(rows, 0)
+    return Block(
+        iter([(0, _five_bits(emit, rows, 4))]),
+        constant(emit.low_half(head)),
+        constant(emit.high_half(head)),
+    )
+
+
+def _as_stored(emit: Emit, vectors: list[Any]) -> list[Any]:
+    """int8 vectors in the signed domain of this processor."""
+    is_signed = signed_domain(emit.isa).is_signed
+    return vectors if is_signed else [emit.flip_sign_bit(v) for v in vectors]
+
+
+def _q8_0(emit: Emit, rows: list[Any]) -> Block:
+    scale = emit.halves(rows, 0)
+    vectors = _as_stored(emit, emit.columns32(rows, 2))
+    return Block(iter([(0, vectors)]), constant(scale))
+
+
+def strips(isa: Isa) -> dict[str, Strip]:
+    """Readers by the name of their format."""
+    return {
+        "Q4_0": Strip(Domain(8, 15), _q4_0),
+        "Q4_1": Strip(Domain(0, 15), _q4_1),
+        "Q5_0": Strip(Domain(16, 31), _q5_0),
+        "Q5_1": Strip(Domain(0, 31), _q5_1),
+        "Q8_0": Strip(signed_domain(isa), _q8_0),
+    }
