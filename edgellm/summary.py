@@ -11,6 +11,7 @@ import numpy as np
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile, TensorInfo
+from edgellm.models.architecture import Architecture
 from edgellm.models.registry import ARCHITECTURES
 from edgellm.types import DEFAULT_CONTEXT
 
@@ -204,9 +205,9 @@ def _windows(file: GGUFFile, architecture: str) -> list[int | None]:
     key = f"{architecture}.attention.sliding_window_pattern"
     if isinstance(file.metadata.get(key), np.ndarray):
         return [window if yes else None for yes in _per_layer(file, key, layers)]
-    row = ARCHITECTURES.get(architecture)
-    period = file.integer(key) or (row.window_period if row else 1)
-    return [window if layer % period < period - 1 else None for layer in range(layers)]
+    row = ARCHITECTURES.get(architecture, Architecture(rope=None))
+    period = file.integer(key)
+    return [window if row.is_windowed(layer, period) else None for layer in range(layers)]
 
 
 def _per_layer(file: GGUFFile, key: str, layers: int) -> list[int]:

@@ -4,8 +4,9 @@ config = read_config(file)
 program = record(file, config, context_length)
 """
 
+from edgellm.models.architecture import Architecture
 from edgellm.models.config import ModelConfig, read_config
 from edgellm.models.decoder import record
-from edgellm.models.registry import ARCHITECTURES, Architecture
+from edgellm.models.registry import ARCHITECTURES
 
 __all__ = ["ARCHITECTURES", "Architecture", "ModelConfig", "read_config", "record"]

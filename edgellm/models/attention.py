@@ -1,7 +1,8 @@
-"""Grouped-query attention with rotary positions, in the variants that files tell apart."""
+"""Grouped-query attention, in the variants that files and rows tell apart."""
 
 import math
 
+from edgellm.kernels.ops import RopeLayout
 from edgellm.kernels.program import Value
 from edgellm.models.recorder import Recorder
 
@@ -10,31 +11,69 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
     """Heads that share keys and values in groups. x (T, hidden_size), normed, and so the result.
 
     q and k norms, biases and attention sinks apply where the file has them.
-    Sources: Ainslie et al. 2023; Xiao et al. 2023 (sinks).
+    Sources: Ainslie et al. 2023; Press et al. 2021 (ALiBi); Xiao et al. 2023 (sinks).
     """
-    config, b, prefix = r.config, r.builder, f"blk.{layer}"
+    config, row, prefix = r.config, r.architecture, f"blk.{layer}"
     heads, kv_heads = config.num_heads[layer], config.num_kv_heads[layer]
-    q = r.linear(x, f"{prefix}.attn_q", heads * config.head_dim)
-    k = r.linear(x, f"{prefix}.attn_k", kv_heads * config.head_dim)
-    v = r.linear(x, f"{prefix}.attn_v", kv_heads * config.head_dim)
-    q = r.optional_norm(q, f"{prefix}.attn_q_norm", heads)
-    k = r.optional_norm(k, f"{prefix}.attn_k_norm", kv_heads)
-    table, layout = r.rope_table(layer), r.architecture.rope
-    mixed = b.attention(
-        b.rope(q, table, heads, layout),
-        b.rope(k, table, kv_heads, layout),
+    q, k, v = (_clamped(r, part) for part in _projections(r, layer, x))
+    if not row.qk_norm_last:
+        q, k = _normed(r, layer, q, k)
+    alibi = row.alibi(config)
+    if row.rope is not None and not alibi and row.rotates(config, layer):
+        table, layout = r.rope_table(layer), _layout(r, row.rope)
+        q = r.builder.rope(q, table, heads, layout)
+        k = r.builder.rope(k, table, kv_heads, layout)
+    if row.qk_norm_last:
+        q, k = _normed(r, layer, q, k)
+    if config.temperature_scale is not None:
+        period = config.rope_scaling.original_context
+        q = r.builder.position_scale(q, period, config.temperature_scale)
+    mixed = r.builder.attention(
+        q,
+        k,
         v,
         num_heads=heads,
         num_kv_heads=kv_heads,
-        scale=_score_scale(r),
+        scale=config.attention_scale or 1 / math.sqrt(row.attention_width(config)),
         window=config.windows[layer],
+        softcap=config.attention_softcap,
+        alibi=alibi or None,
         sinks=r.weights.optional_vector(f"{prefix}.attn_sinks.weight", heads),
     )
     return r.linear(mixed, f"{prefix}.attn_output", config.hidden_size)
 
 
-def _score_scale(r: Recorder) -> float:
-    if r.config.attention_scale is not None:
-        return r.config.attention_scale
-    width = r.architecture.attention_width
-    return 1 / math.sqrt(r.config.head_dim if width is None else width(r.config))
+def _projections(r: Recorder, layer: int, x: Value) -> tuple[Value, Value, Value]:
+    """Queries, keys and values: from one matrix, or from three."""
+    prefix, head_dim = f"blk.{layer}", r.config.head_dim
+    q_width = r.config.num_heads[layer] * head_dim
+    kv_width = r.config.num_kv_heads[layer] * head_dim
+    if r.has(f"{prefix}.attn_qkv"):
+        q, k, v = r.fused_linear(x, f"{prefix}.attn_qkv", (q_width, kv_width, kv_width))
+        return q, k, v
+    return (
+        r.linear(x, f"{prefix}.attn_q", q_width),
+        r.linear(x, f"{prefix}.attn_k", kv_width),
+        r.linear(x, f"{prefix}.attn_v", kv_width),
+    )
+
+
+def _clamped(r: Recorder, x: Value) -> Value:
+    limit = r.config.clamp_qkv
+    return x if limit is None else r.builder.clamp(x, limit)
+
+
+def _normed(r: Recorder, layer: int, q: Value, k: Value) -> tuple[Value, Value]:
+    """Both, or neither where the file has no norm of queries."""
+    prefix = f"blk.{layer}"
+    if not r.has(f"{prefix}.attn_q_norm"):
+        return q, k
+    return (
+        r.head_norm(q, f"{prefix}.attn_q_norm", r.config.num_heads[layer]),
+        r.head_norm(k, f"{prefix}.attn_k_norm", r.config.num_kv_heads[layer]),
+    )
+
+
+def _layout(r: Recorder, layout: RopeLayout) -> RopeLayout:
+    """Text has the same position in all sections, so that only the pairing differs."""
+    return "split" if r.architecture.sections_split and r.config.rope_sections else layout

@@ -3,15 +3,14 @@
 Which block a layer has is read off its tensors, so that hybrid models need nothing more.
 """
 
-import math
 from collections.abc import Callable
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
-from edgellm.kernels.program import Program, Value
+from edgellm.kernels.program import Program, Value, Weight
 from edgellm.models.attention import grouped_query_attention
 from edgellm.models.config import ModelConfig
-from edgellm.models.feed_forward import expert_mlp, gated_mlp
+from edgellm.models.feed_forward import expert_mlp, mlp
 from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
 from edgellm.models.weights import Weights
@@ -19,10 +18,13 @@ from edgellm.models.weights import Weights
 Block = Callable[[Recorder, int, Value], Value]
 
 # The first tensor that a layer has names its block; the last row is what is expected of it.
-MIXERS: tuple[tuple[str, Block], ...] = (("attn_q", grouped_query_attention),)
+MIXERS: tuple[tuple[str, Block], ...] = (
+    ("attn_qkv", grouped_query_attention),
+    ("attn_q", grouped_query_attention),
+)
 FEED_FORWARDS: tuple[tuple[str, Block], ...] = (
     ("ffn_gate_inp", expert_mlp),
-    ("ffn_up", gated_mlp),
+    ("ffn_up", mlp),
 )
 
 
@@ -32,32 +34,75 @@ def record(file: GGUFFile, config: ModelConfig, context_length: int) -> Program:
     GGUFError names a tensor that is missing, of the wrong shape or type, or not understood.
     """
     row = architecture(config.architecture)
-    r = Recorder(config, row, Weights(file), context_length)
+    r = Recorder(config, row, Weights(file, row.absent, row.unused), context_length)
     b = r.builder
     vocab_size = _vocab_size(file)
     table = r.weights.matrix("token_embd.weight", vocab_size, config.hidden_size)
-    x = b.embed(table, math.sqrt(config.hidden_size) if row.scaled_embedding else 1.0)
+    x = _embedding(r, table)
     for layer in range(config.num_layers):
         x = _layer(r, layer, x)
     x = r.norm(b.select_outputs(x), "output_norm")
     logits = r.linear(x, "output", vocab_size) if r.has("output") else b.matmul(x, table)
+    logits = _scaled(r, logits, row.logit_factor(config))
     if config.final_softcap is not None:
         logits = b.softcap(logits, config.final_softcap)
     r.weights.refuse_unread()
     return b.finish(logits=logits)
 
 
+def _embedding(r: Recorder, table: Weight) -> Value:
+    """Rows of the table, with learned positions and a norm where the file has them."""
+    x = r.builder.embed(table, r.architecture.embedding_factor(r.config))
+    if r.has("position_embd"):
+        trained = r.config.context_length
+        if r.context_length > trained:
+            raise GGUFError(
+                f"the model has learned {trained} positions, a context of {r.context_length} is "
+                f"asked for: give a context of at most {trained}"
+            )
+        positions = r.weights.matrix("position_embd.weight", trained, r.config.hidden_size)
+        x = r.builder.add(x, r.builder.embed_positions(positions))
+    return r.optional_norm(x, "token_embd_norm")
+
+
 def _layer(r: Recorder, layer: int, x: Value) -> Value:
     prefix, b = f"blk.{layer}", r.builder
-    mixed = _block(MIXERS, r, layer)(r, layer, r.norm(x, f"{prefix}.attn_norm"))
+    normed = r.norm(x, f"{prefix}.attn_norm") if r.architecture.pre_norm else x
+    mixer, feed_forward = _block(MIXERS, r, layer), _block(FEED_FORWARDS, r, layer)
+    # A second norm before attention leaves the first one to the feed-forward block.
+    second = f"{prefix}.attn_norm_2"
+    mixed = mixer(r, layer, r.norm(x, second) if r.has(second) else normed)
     ffn_norm, post_norm = f"{prefix}.ffn_norm", f"{prefix}.post_attention_norm"
-    if r.has(post_norm) and not r.has(ffn_norm):
+    if r.architecture.pre_norm and r.has(post_norm) and not r.has(ffn_norm):
         ffn_norm = post_norm  # Hugging Face's name for the norm before the feed-forward block
-    else:
-        mixed = r.optional_norm(mixed, post_norm)
-    x = b.add(x, mixed)
-    out = _block(FEED_FORWARDS, r, layer)(r, layer, r.norm(x, ffn_norm))
-    return b.add(x, r.optional_norm(out, f"{prefix}.post_ffw_norm"))
+    elif r.has(post_norm) or not r.architecture.pre_norm:
+        mixed = r.norm(mixed, post_norm)
+    factor = r.architecture.residual_factor(r.config)
+    after = b.add(x, _scaled(r, mixed, factor))
+    if not _is_parallel(r, layer):
+        normed = r.norm(after, ffn_norm) if r.architecture.pre_norm else after
+    elif r.has(ffn_norm):
+        normed = r.norm(x, ffn_norm)
+    out = feed_forward(r, layer, normed)
+    ffw_norm = f"{prefix}.post_ffw_norm"
+    if r.has(ffw_norm) or not r.architecture.pre_norm:
+        out = r.norm(out, ffw_norm)
+    return b.add(after, _scaled(r, out, factor))
+
+
+def _is_parallel(r: Recorder, layer: int) -> bool:
+    """Whether the feed-forward block reads what attention reads, not what it adds up to."""
+    match r.architecture.residual:
+        case "by_key":
+            return r.config.parallel_residual
+        case "by_norm":
+            return not r.has(f"blk.{layer}.ffn_norm")
+        case kind:
+            return kind == "parallel"
+
+
+def _scaled(r: Recorder, x: Value, factor: float) -> Value:
+    return x if factor == 1 else r.builder.multiply(x, factor)
 
 
 def _block(table: tuple[tuple[str, Block], ...], r: Recorder, layer: int) -> Block:

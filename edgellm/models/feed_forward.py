@@ -1,16 +1,43 @@
 """The feed-forward half of a layer: one gated network, or the chosen few of many experts."""
 
+import numpy as np
+
 from edgellm.errors import GGUFError
 from edgellm.kernels.program import Value, Weight
-from edgellm.models.recorder import Recorder
+from edgellm.models.recorder import Recorder, vector
 
 
-def gated_mlp(r: Recorder, layer: int, x: Value) -> Value:
-    """down(activation(gate(x)) * up(x)). x (T, hidden_size), normed, and so the result."""
+def mlp(r: Recorder, layer: int, x: Value) -> Value:
+    """down(activation(gate(x)) * up(x)), or without a gate down(activation(up(x))).
+
+    x (T, hidden_size), normed, and so the result. Gate and up may lie in one matrix, in that order.
+    """
     prefix, width = f"blk.{layer}", r.config.intermediate_size[layer]
-    gate = r.linear(x, f"{prefix}.ffn_gate", width)
-    up = r.linear(x, f"{prefix}.ffn_up", width)
-    return r.linear(_gated(r, gate, up), f"{prefix}.ffn_down", r.config.hidden_size)
+    if not r.architecture.gated:
+        hidden = _activated(r, layer, r.linear(x, f"{prefix}.ffn_up", width))
+    elif not r.has(f"{prefix}.ffn_gate") and _is_fused(r, f"{prefix}.ffn_up.weight", width):
+        hidden = _gated(r, *r.fused_linear(x, f"{prefix}.ffn_up", (width, width)))
+    else:
+        gate = r.linear(x, f"{prefix}.ffn_gate", width)
+        hidden = _gated(r, gate, r.linear(x, f"{prefix}.ffn_up", width))
+    return r.linear(hidden, f"{prefix}.ffn_down", r.config.hidden_size)
+
+
+def _is_fused(r: Recorder, name: str, width: int) -> bool:
+    return r.weights.has(name) and r.weights.shape(name)[-1] == 2 * width
+
+
+def _activated(r: Recorder, layer: int, x: Value) -> Value:
+    """Also undoes the scales that AWQ calibration put into the weights. Source: Lin et al. 2023."""
+    activation = r.architecture.activation
+    assert activation != "swiglu_clamped"  # needs a gate
+    y = r.builder.activate(x, activation)
+    scales = r.weights.optional_vector(f"blk.{layer}.ffn.act.scales", x.width)
+    if scales is None:
+        return y
+    with np.errstate(divide="ignore"):
+        inverse = 1 / scales.data.view(np.float32)[0]
+    return r.builder.multiply_columns(y, vector(f"1 / {scales.name}", inverse))
 
 
 def expert_mlp(r: Recorder, layer: int, x: Value) -> Value:

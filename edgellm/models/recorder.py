@@ -1,5 +1,6 @@
 """What a block of any model needs while it is recorded. Knows nothing of particular blocks."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,10 +9,10 @@ from edgellm.errors import GGUFError
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import Value, Weight
+from edgellm.models.architecture import Architecture
 from edgellm.models.config import ModelConfig
-from edgellm.models.registry import Architecture
 from edgellm.models.rope import Frequencies, inverse_frequencies
-from edgellm.models.weights import Weights
+from edgellm.models.weights import Weights, part_of, rows_of
 
 
 @dataclass
@@ -34,26 +35,69 @@ class Recorder:
 
     def linear(self, x: Value, name: str, width: int) -> Value:
         """The projection `name` to `width`, with its scale and bias where the file has them."""
-        return self.builder.matmul(
-            x,
-            self.weights.matrix(f"{name}.weight", width, x.width),
-            bias=self.weights.optional_vector(f"{name}.bias", width),
-            scale=self.weights.optional_vector(f"{name}.scale", 1),
-        )
+        (y,) = self.fused_linear(x, name, (width,))
+        return y
 
-    def norm(self, x: Value, name: str, heads: int = 1) -> Value:
-        """RMS norm with the weight `name` over each of `heads` parts of a row."""
-        weight = self.weights.vector(f"{name}.weight", x.width // heads)
-        return self.builder.rms_norm(x, weight, self.config.norm_eps, heads)
+    def fused_linear(self, x: Value, name: str, widths: Sequence[int]) -> Iterator[Value]:
+        """Projections that lie in one matrix, one after another, each a product of its own."""
+        total = sum(widths)
+        weight = self.weights.matrix(f"{name}.weight", total, x.width)
+        bias = self.weights.optional_vector(f"{name}.bias", total)
+        scale = self.weights.optional_vector(f"{name}.scale", 1)
+        first = 0
+        for width in widths:
+            yield self.builder.matmul(
+                x,
+                weight if width == total else rows_of(weight, first, width),
+                bias=None if bias is None else part_of(bias, first, width),
+                scale=scale,
+            )
+            first += width
 
-    def optional_norm(self, x: Value, name: str, heads: int = 1) -> Value:
+    def norm(self, x: Value, name: str) -> Value:
+        """The architecture's norm over whole rows, with the weights `name`."""
+        if self.architecture.norm == "plain_layer":
+            return self.builder.layer_norm(x, None, None, self.config.norm_eps)
+        weight = self.weights.vector(f"{name}.weight", x.width)
+        bias = self.weights.optional_vector(f"{name}.bias", x.width)
+        return self._norm(x, weight, bias, 1)
+
+    def optional_norm(self, x: Value, name: str) -> Value:
         """The norm where the file has its weight, else x itself."""
-        return self.norm(x, name, heads) if self.has(name) else x
+        return self.norm(x, name) if self.has(name) else x
+
+    def head_norm(self, x: Value, name: str, heads: int) -> Value:
+        """A norm of queries or keys.
+
+        The weight's shape says over what: one head, the same for all; each head, its own (a
+        matrix); or the whole row.
+        """
+        width = x.width // heads
+        shape = self.weights.shape(f"{name}.weight") if self.has(name) else ()
+        if shape == (x.width,) and heads > 1:
+            return self.norm(x, name)
+        own = len(shape) > 1
+        parts = [
+            self.weights.matrix_float32(f"{name}.{part}", heads if own else 1, width)
+            if self.weights.has(f"{name}.{part}")
+            else None
+            for part in ("weight", "bias")
+        ]
+        return self._norm(x, parts[0], parts[1], heads)
+
+    def _norm(self, x: Value, weight: Weight | None, bias: Weight | None, heads: int) -> Value:
+        eps = self.config.norm_eps
+        if self.architecture.norm == "rms":
+            y = self.builder.rms_norm(x, weight, eps, heads)
+            if bias is not None:
+                raise GGUFError(f"tensor {bias.name} has no place in a norm by root mean square")
+            return y
+        return self.builder.layer_norm(x, weight, bias, eps, heads)
 
     def rope_table(self, layer: int) -> Value:
         """Cosines and sines for a layer; recorded once for all layers that share them."""
         windowed = self.config.windows[layer] is not None
-        local = windowed and self.architecture.local_rope_base is not None
+        local = windowed and self.architecture.local_rope
         if local not in self._rope_tables:
             self._rope_tables[local] = self._local_rope() if local else self._rope()
         return self._rope_tables[local]
@@ -61,16 +105,20 @@ class Recorder:
     def _local_rope(self) -> Value:
         config = self.config
         return self.builder.rope_table(
-            _vector("rope.local", inverse_frequencies(config.rotary_dim, config.local_rope_base))
+            vector("rope.local", inverse_frequencies(config.rotary_dim, config.local_rope_base))
         )
 
     def _rope(self) -> Value:
         config = self.config
         frequencies = inverse_frequencies(
-            config.rotary_dim, config.rope_base, config.rope_scaling, self._rope_divisors()
+            config.rotary_dim,
+            config.rope_base,
+            config.rope_scaling,
+            self._rope_divisors(),
+            self.context_length,
         )
         return self.builder.rope_table(
-            _vector("rope", frequencies), magnitude=config.rope_scaling.magnitude
+            vector("rope", frequencies), magnitude=config.rope_scaling.magnitude
         )
 
     def _rope_divisors(self) -> Frequencies | None:
@@ -82,9 +130,9 @@ class Recorder:
             ("rope_factors_long.weight", is_long),
             ("rope_factors_short.weight", not is_long),
         ):
-            vector = self.weights.optional_vector(name, pairs)
-            if vector is not None and wanted:
-                chosen = vector
+            found = self.weights.optional_vector(name, pairs)
+            if found is not None and wanted:
+                chosen = found
         if chosen is None:
             return None
         divisors: Frequencies = chosen.data.view(np.float32)[0]
@@ -93,6 +141,7 @@ class Recorder:
         return divisors
 
 
-def _vector(name: str, values: Frequencies) -> Weight:
+def vector(name: str, values: Frequencies) -> Weight:
+    """Numbers reckoned from a configuration, as a weight."""
     row = np.ascontiguousarray(values, np.float32)[None]
     return Weight(name, by_name("F32").type_id, 1, len(values), row.view(np.uint8))

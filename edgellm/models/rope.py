@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-ScalingKind = Literal["none", "linear", "yarn", "longrope"]
+ScalingKind = Literal["none", "linear", "dynamic", "yarn", "longrope"]
 Frequencies = npt.NDArray[np.float32]
 
 
@@ -33,7 +33,7 @@ class RopeScaling:
         """What cos and sin are multiplied with."""
         if self.kind == "yarn":
             return self.attention_factor * (1 + 0.1 * math.log(max(self.factor, 1.0)))
-        return self.attention_factor if self.kind == "longrope" else 1.0
+        return self.attention_factor
 
 
 def inverse_frequencies(
@@ -41,17 +41,21 @@ def inverse_frequencies(
     base: float,
     scaling: RopeScaling | None = None,
     divisors: Frequencies | None = None,
+    context_length: int = 0,
 ) -> Frequencies:
     """Radians per position for each of rotary_dim / 2 pairs, after scaling.
 
-    divisors: one per pair, from the model file (Llama 3, longrope).
-    Sources: Su et al. 2021; Chen et al. 2023 (linear); Peng et al. 2023 (yarn).
+    divisors: one per pair, from the model file (Llama 3, longrope). context_length: tokens that a
+    sequence may have, for which "dynamic" chooses its base once: what is cached stays true.
+    Sources: Su et al. 2021; Chen et al. 2023 (linear); Peng et al. 2023 (yarn, dynamic).
     """
+    if scaling is not None and scaling.kind == "dynamic":
+        base *= _growth(scaling, context_length) ** (rotary_dim / max(rotary_dim - 2, 1))
     pairs = np.arange(rotary_dim // 2)
     plain = base ** (-2.0 * pairs / rotary_dim)
     if divisors is not None:
         plain = plain / divisors
-    if scaling is None or scaling.kind in ("none", "longrope"):
+    if scaling is None or scaling.kind in ("none", "longrope", "dynamic"):
         return plain.astype(np.float32)
     stretched = plain / scaling.factor
     if scaling.kind == "linear":
@@ -67,6 +71,12 @@ def inverse_frequencies(
     stretch = np.clip((pairs - low) / max(high - low, 0.001), 0, 1)
     blended: Frequencies = (stretched * stretch + plain * (1 - stretch)).astype(np.float32)
     return blended
+
+
+def _growth(scaling: RopeScaling, context_length: int) -> float:
+    """How much farther positions reach than in training, at least 1."""
+    reach = context_length / scaling.original_context
+    return max(scaling.factor * reach - (scaling.factor - 1), 1.0) if reach > 1 else 1.0
 
 
 def _dimension(rotations: float, rotary_dim: int, base: float, context: int) -> float:

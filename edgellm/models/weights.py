@@ -17,18 +17,30 @@ Blocks = npt.NDArray[np.uint8]
 
 # Calibration data for quantised activations; nothing here multiplies by it.
 IGNORED_SUFFIXES = (".input_scale",)
+# Heads that judge or classify; the logits of the next token need none of them.
+IGNORED_PREFIXES = ("cls.",)
 
 
 @dataclass
 class Weights:
-    """Hands out tensors by their GGUF name and remembers which were asked for."""
+    """Hands out tensors by their GGUF name and remembers which were asked for.
+
+    absent, unused: names of a layer's tensors without "blk.N."; the first count as not there, and
+    the second need not be read.
+    """
 
     file: GGUFFile
+    absent: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     read: set[str] = field(default_factory=set)
 
     def has(self, name: str) -> bool:
-        """Whether the file holds this tensor."""
-        return name in self.file.tensors
+        """Whether the file holds this tensor and the model has it."""
+        return name in self.file.tensors and _of_layer(name) not in self.absent
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor that is there, in GGUF order without trailing ones."""
+        return _plain(self.file.tensors[name].shape)
 
     def matrix(self, name: str, rows: int, columns: int, matrices: int = 1) -> Weight:
         """`matrices` of (rows, columns), one after another. GGUF shape (columns, rows, matrices).
@@ -62,11 +74,15 @@ class Weights:
     def refuse_unread(self) -> None:
         """GGUFError naming a tensor nobody asked for: the result would be another model's."""
         for name in self.file.tensors:
-            if name not in self.read and not name.endswith(IGNORED_SUFFIXES):
+            if name not in self.read and not self._may_be_left(name):
                 raise GGUFError(
                     f"tensor {name} has no place in this architecture as edgellm knows it: "
                     "the model needs something that is not supported yet"
                 )
+
+    def _may_be_left(self, name: str) -> bool:
+        is_known = _of_layer(name) in (*self.absent, *self.unused)
+        return is_known or name.endswith(IGNORED_SUFFIXES) or name.startswith(IGNORED_PREFIXES)
 
     def _find(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         info = self.file.tensors.get(name)
@@ -78,6 +94,25 @@ class Weights:
             )
         self.read.add(name)
         return info
+
+
+def _of_layer(name: str) -> str:
+    """The name without "blk.N."."""
+    return name.split(".", 2)[-1] if name.startswith("blk.") else name
+
+
+def rows_of(weight: Weight, first: int, count: int) -> Weight:
+    """`count` output features of a matrix from `first` on: a view."""
+    name = f"{weight.name}[{first}:{first + count}]"
+    data = weight.data[first : first + count]
+    return Weight(name, weight.type_id, count, weight.columns, data)
+
+
+def part_of(vector: Weight, first: int, count: int) -> Weight:
+    """`count` numbers of a float32 vector from `first` on: a view."""
+    name = f"{vector.name}[{first}:{first + count}]"
+    data = vector.data[:, 4 * first : 4 * (first + count)]
+    return Weight(name, vector.type_id, 1, count, data)
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:

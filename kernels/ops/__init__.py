@@ -5,13 +5,15 @@ A family of ops is a file here, and one of the same name in every backend.
 """
 
 from edgellm.kernels.ops.attention import AttentionOps, RopeLayout
-from edgellm.kernels.ops.elementwise import Activation, RowOps
+from edgellm.kernels.ops.elementwise import Activation, RowOps, UnaryActivation
 from edgellm.kernels.ops.heads import HeadOps
 from edgellm.kernels.ops.moe import ExpertGroups, ExpertOps, Gating
 from edgellm.kernels.ops.recurrent import KeyHeads, RecurrentOps
 from edgellm.kernels.program import KVGroup, Program, Value
 
-__all__ = ["Activation", "Builder", "ExpertGroups", "Gating", "KeyHeads", "RopeLayout"]
+__all__ = [
+"Activation", "Builder", "ExpertGroups", "Gating", "KeyHeads", "RopeLayout", "UnaryActivation",
+]
 
 
 class Builder(RowOps, AttentionOps, HeadOps, ExpertOps, RecurrentOps):

@@ -2,10 +2,24 @@
 
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from edgellm.kernels.ops.base import Recording
 from edgellm.kernels.program import KVLayer, Value, Weight
 
 RopeLayout = Literal["interleaved", "split"]  # pairs (2i, 2i+1), or (i, i + rotary_dim / 2)
+
+
+def alibi_slopes(num_heads: int, max_bias: float) -> npt.NDArray[np.float32]:
+    """By how much each head lowers the score of a key per position of distance.
+
+    Powers of 2 ** (-max_bias / n) for the n heads of the largest power of two, and for the others
+    every second power of its square root. Source: Press et al. 2021.
+    """
+    n = 1 << (num_heads.bit_length() - 1)
+    exponents = [i / n if i <= n else (2 * (i - n) - 1) / (2 * n) for i in range(1, num_heads + 1)]
+    return np.float32(2.0) ** np.array([-max_bias * e for e in exponents], np.float32)
 
 
 class AttentionOps(Recording):
@@ -48,6 +62,7 @@ class AttentionOps(Recording):
         value_dim: int | None = None,
         window: int | None = None,
         softcap: float | None = None,
+        alibi: float | None = None,
         sinks: Weight | None = None,
     ) -> Value:
         """Appends k and v to the layer's cache, then softmax(scale * q k^T) v over the past.
@@ -56,9 +71,10 @@ class AttentionOps(Recording):
         (num_heads * value_dim). Without v the values are the first value_dim numbers of the keys,
         and only keys are stored (DeepSeek-AI 2024, multi-head latent attention). Causal; with a
         window a query at position p sees keys p - window + 1 to p. Scores become
-        softcap * tanh(s / softcap) first where that is given. sinks: float vector of num_heads,
-        for each head the score of one more key whose value is zero; it is merged after the last
-        tile. Keys and values are always read back from the cache, the current rows included;
+        softcap * tanh(s / softcap) first where that is given. alibi: what alibi_slopes takes;
+        each position of distance then lowers a score by its head's slope. sinks: float vector of
+        num_heads, for each head the score of one more key whose value is zero; it is merged after
+        the last tile. Keys and values are always read back from the cache, the current rows included;
         partial results are per ATTENTION_TILE keys, merged in order.
         """
         if window not in self.windows:
@@ -83,6 +99,8 @@ class AttentionOps(Recording):
             attributes["window"] = window
         if softcap is not None:
             attributes["softcap"] = softcap
+        if alibi is not None:
+            attributes["alibi"] = alibi
         output = self.new_value(num_heads * value_dim, "tokens")
         self.record("attention", (q,), (sinks,), output, attributes)
         return output

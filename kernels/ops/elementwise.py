@@ -6,7 +6,9 @@ from typing import Literal
 from edgellm.kernels.ops.base import Recording
 from edgellm.kernels.program import Value, Weight
 
-Activation = Literal["silu", "gelu_tanh", "swiglu_clamped", "sigmoid", "bilinear"]
+# Of one number, alone or as a gate.
+UnaryActivation = Literal["silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "relu2", "sigmoid"]
+Activation = UnaryActivation | Literal["swiglu_clamped", "bilinear"]
 
 
 class RowOps(Recording):
@@ -15,6 +17,29 @@ class RowOps(Recording):
     def embed(self, table: Weight, scale: float = 1.0) -> Value:
         """Row input_ids[t] of `table`, dequantised, times `scale`."""
         return self.value("embed", weights=(table,), width=table.columns, scale=scale)
+
+    def embed_positions(self, table: Weight) -> Value:
+        """Row positions[t] of `table`, dequantised: learned positions, one row for each."""
+        return self.value("embed_positions", weights=(table,), width=table.columns, scale=1.0)
+
+    def layer_norm(
+        self, x: Value, weight: Weight | None, bias: Weight | None, eps: float, heads: int = 1
+    ) -> Value:
+        """(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias over `heads` parts of a row.
+
+        weight, bias: as for rms_norm; no bias is 0. Source: Ba et al. 2016.
+        """
+        return self.value(
+            "layer_norm",
+            (x,),
+            (weight, bias),
+            width=x.width,
+            rows=x.rows,
+            eps=eps,
+            heads=heads,
+            weight=int(weight is not None),
+            bias=int(bias is not None),
+        )
 
     def rms_norm(self, x: Value, weight: Weight | None, eps: float, heads: int = 1) -> Value:
         """x / sqrt(mean(x^2) + eps) * weight over each of `heads` equal parts of a row.
@@ -58,6 +83,38 @@ class RowOps(Recording):
     def multiply(self, a: Value, factor: float) -> Value:
         """a * factor."""
         return self.value("multiply", (a,), width=a.width, rows=a.rows, factor=factor)
+
+    def multiply_columns(self, x: Value, factors: Weight) -> Value:
+        """x[t, n] * factors[n]; factors: float vector of the width."""
+        return self.value("multiply_columns", (x,), (factors,), width=x.width, rows=x.rows)
+
+    def clamp(self, x: Value, limit: float) -> Value:
+        """x brought into -limit..limit."""
+        return self.value("clamp", (x,), width=x.width, rows=x.rows, limit=limit)
+
+    def activate(self, x: Value, activation: UnaryActivation) -> Value:
+        """activation(x).
+
+        "silu" is x sigmoid(x); "gelu" x times the normal distribution's integral up to x,
+        "gelu_tanh" and "gelu_quick" (x sigmoid(1.702 x)) come near it; "relu" max(x, 0); "relu2"
+        its square. Sources: Hendrycks and Gimpel 2016; So et al. 2021 (relu2).
+        """
+        return self.value("activate", (x,), width=x.width, rows=x.rows, activation=activation)
+
+    def xielu(self, x: Value, alpha_p: float, alpha_n: float, beta: float) -> Value:
+        """alpha_p x^2 + beta x above 0, alpha_n (e^x - 1 - x) + beta x below.
+
+        Source: Huang and Schlag 2024.
+        """
+        return self.value(
+            "xielu",
+            (x,),
+            width=x.width,
+            rows=x.rows,
+            alpha_p=alpha_p,
+            alpha_n=alpha_n,
+            beta=beta,
+        )
 
     def gated(
         self,

@@ -12,11 +12,12 @@ from edgellm.errors import BackendError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
-from edgellm.kernels.reference import attention, elementwise, heads, moe, recurrent
+from edgellm.kernels.reference import activation, attention, elementwise, heads, moe, recurrent
 from edgellm.kernels.reference.common import Array, Op
 
 OPS: Mapping[str, Op] = {
     **elementwise.OPS,
+    **activation.OPS,
     **attention.OPS,
     **heads.OPS,
     **moe.OPS,

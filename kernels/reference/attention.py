@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage
+from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.program import OpCall
 from edgellm.kernels.reference.common import Array, Inputs, Op, vector
 
@@ -63,6 +64,7 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
     per_kv_head = num_heads // num_kv_heads
     sinks = vector(call.weights[0]) if call.weights else np.full(num_heads, -np.inf, np.float32)
     window = call.attributes.get("window")
+    slopes = alibi_slopes(num_heads, float(call.attributes.get("alibi", 0.0)))
     value_dim = int(call.attributes["value_dim"])
     out = np.empty((len(q), num_heads, value_dim), np.float32)
     queries = q.reshape(len(q), num_heads, q.shape[1] // num_heads)
@@ -88,6 +90,8 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
             if "softcap" in call.attributes:
                 cap = np.float32(call.attributes["softcap"])
                 scores = cap * np.tanh(scores / cap)
+            if "alibi" in call.attributes:
+                scores += slopes[head] * (key_position - position).astype(np.float32)
             scores[hidden] = -np.inf
             highest = np.maximum(scores.max(axis=1, keepdims=True), sinks[head])
             weights = np.exp(scores - highest)

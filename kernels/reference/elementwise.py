@@ -1,13 +1,13 @@
 """Ops on each row alone, in numpy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.formats import dequantize_rows
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.program import OpCall
+from edgellm.kernels.program import OpCall, Weight
 from edgellm.kernels.reference.common import (
     Array,
     Inputs,
@@ -15,7 +15,6 @@ from edgellm.kernels.reference.common import (
     bias_and_scale,
     output_width,
     product,
-    sigmoid,
     vector,
 )
 
@@ -26,6 +25,31 @@ def _embed(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     return rows * np.float32(call.attributes["scale"])
 
 
+def _embed_positions(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    table = call.weights[0]
+    return dequantize_rows(table.format, table.data[batch.positions])
+
+
+def _layer_norm(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    (x,) = inputs
+    heads = int(call.attributes["heads"])
+    parts = x.reshape(len(x), heads, x.shape[1] // heads).astype(np.float64)
+    centred = parts - parts.mean(axis=-1, keepdims=True)
+    variance = np.mean(np.square(centred), axis=-1, keepdims=True)
+    normed: Array = (centred / np.sqrt(variance + float(call.attributes["eps"]))).astype(np.float32)
+    rest = iter(call.weights)
+    if call.attributes["weight"]:
+        normed *= _of_parts(next(rest), parts.shape[2])
+    if call.attributes["bias"]:
+        normed += _of_parts(next(rest), parts.shape[2])
+    return normed.reshape(x.shape)
+
+
+def _of_parts(weight: Weight, width: int) -> Array:
+    """One row of `width` for all parts, or one for each."""
+    return vector(weight).reshape(-1, width)
+
+
 def _rms_norm(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     (x,) = inputs
     heads = int(call.attributes["heads"])
@@ -33,7 +57,7 @@ def _rms_norm(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arra
     mean = np.mean(np.square(parts, dtype=np.float64), axis=-1, keepdims=True)
     normed: Array = (parts / np.sqrt(mean + float(call.attributes["eps"]))).astype(np.float32)
     if call.weights:
-        normed *= vector(call.weights[0]).reshape(-1, parts.shape[2])  # one row for all, or each
+        normed *= _of_parts(call.weights[0], parts.shape[2])
     return normed.reshape(x.shape)
 
 
@@ -64,49 +88,13 @@ def _multiply(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arra
     return inputs[0] * np.float32(call.attributes["factor"])
 
 
-def _silu(gate: Array, up: Array, alpha: float, limit: float) -> Array:
-    return gate * sigmoid(gate) * up
+def _multiply_columns(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    return inputs[0] * vector(call.weights[0])
 
 
-def _half(x: Array) -> Array:
-    return x.astype(np.float16).astype(np.float32)
-
-
-def _gelu_tanh(gate: Array, up: Array, alpha: float, limit: float) -> Array:
-    # ggml looks GELU up in a table of halves below 10, and golden logits come from there. Other
-    # backends may keep full precision: the two differ by 3e-8 of the logits' energy.
-    x = _half(np.clip(gate, np.float32(-10), np.float32(10)))
-    inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
-    gelu = _half(np.float32(0.5) * x * (1 + np.tanh(inner)))
-    return np.where(gate < 10, gelu, gate) * up
-
-
-def _swiglu_clamped(gate: Array, up: Array, alpha: float, limit: float) -> Array:
-    g, u = np.minimum(gate, np.float32(limit)), np.clip(up, np.float32(-limit), np.float32(limit))
-    return g * sigmoid(np.float32(alpha) * g) * (u + 1)
-
-
-def _sigmoid(gate: Array, up: Array, alpha: float, limit: float) -> Array:
-    return sigmoid(gate) * up
-
-
-def _bilinear(gate: Array, up: Array, alpha: float, limit: float) -> Array:
-    return gate * up
-
-
-ACTIVATIONS: Mapping[str, Callable[[Array, Array, float, float], Array]] = {
-    "silu": _silu,
-    "gelu_tanh": _gelu_tanh,
-    "swiglu_clamped": _swiglu_clamped,
-    "sigmoid": _sigmoid,
-    "bilinear": _bilinear,
-}
-
-
-def _gated(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
-    gate, up = inputs
-    activation = ACTIVATIONS[str(call.attributes["activation"])]
-    return activation(gate, up, float(call.attributes["alpha"]), float(call.attributes["limit"]))
+def _clamp(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    limit = np.float32(call.attributes["limit"])
+    return np.clip(inputs[0], -limit, limit)
 
 
 def _softplus(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
@@ -126,12 +114,15 @@ def _select_outputs(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -
 
 OPS: Mapping[str, Op] = {
     "embed": _embed,
+    "embed_positions": _embed_positions,
+    "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "columns": _columns,
     "matmul": _matmul,
     "add": _add,
     "multiply": _multiply,
-    "gated": _gated,
+    "multiply_columns": _multiply_columns,
+    "clamp": _clamp,
     "softplus": _softplus,
     "softcap": _softcap,
     "select_outputs": _select_outputs,

@@ -8,7 +8,8 @@ import pytest
 from edgellm.bench.work import work
 from edgellm.gguf_loader import TensorInfo, open_gguf
 from edgellm.models import read_config, record
-from tests.models.tiny import EXPERTS, EXPERTS_USED, HIDDEN, VOCAB, write_tiny
+from tests.models.recipes.parts import EXPERTS, EXPERTS_USED, HIDDEN, VOCAB
+from tests.models.tiny import write_tiny
 
 
 def used(tensor: TensorInfo, amount: int) -> int:

@@ -18,7 +18,8 @@ from edgellm.errors import BackendError
 from edgellm.gguf_loader import open_gguf
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.types import LoadOptions
-from tests.models.tiny import HEAD_DIM, KV_HEADS, LAYERS, write_tiny
+from tests.models.recipes.parts import HEAD_DIM, KV_HEADS, LAYERS
+from tests.models.tiny import write_tiny
 
 LLAMA_BENCH_KEYS = {
     "build_commit", "cpu_info", "backends", "model_filename", "model_type", "model_size",

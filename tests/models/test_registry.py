@@ -8,8 +8,10 @@ import pytest
 
 from edgellm.gguf_loader import open_gguf
 from edgellm.models import ARCHITECTURES, read_config
+from tests.models.recipes import RECIPES
+from tests.models.recipes.parts import VOCAB, WINDOW
 from tests.models.running import Logits, Runner, logits_of, record_file
-from tests.models.tiny import VOCAB, WINDOW, write_tiny
+from tests.models.tiny import write_tiny
 
 IDS = np.random.default_rng(3).integers(0, VOCAB, size=50).tolist()
 
@@ -75,23 +77,15 @@ def test_the_27b_gemma3_scales_scores_by_hidden_size_per_head(tmp_path: Path) ->
     with open_gguf(write_tiny(tmp_path, "gemma3")) as file:
         small = read_config(file)
     width = ARCHITECTURES["gemma3"].attention_width
-    assert width is not None
     assert width(small) == small.head_dim
     large = replace(small, num_layers=62, hidden_size=5376, num_heads=(32,) * 62, head_dim=128)
     assert width(large) == 168
 
 
-WINDOWS = {
-    "llama": (None,) * 6,
-    "qwen2": (None,) * 6,
-    "gemma3": (WINDOW,) * 5 + (None,),
-    "gpt-oss": (WINDOW, None) * 3,
-}
-
-
 @every_row
 def test_layers_are_grouped_by_window(tmp_path: Path, name: str) -> None:
+    windows = [WINDOW if yes else None for yes in RECIPES[name].windowed]
     program = Runner(write_tiny(tmp_path, name)).program
     by_layer = {layer: g.window for g in program.kv_groups for layer in g.layers}
-    assert tuple(by_layer[layer] for layer in range(6)) == WINDOWS[name]
-    assert len(program.kv_groups) == len(set(WINDOWS[name]))
+    assert [by_layer[layer] for layer in range(len(windows))] == windows
+    assert len(program.kv_groups) == len(set(windows))

@@ -11,8 +11,9 @@ from edgellm.gguf_loader import open_gguf
 from edgellm.kernels.formats import by_name
 from edgellm.models.weights import Weights
 from tests.gguf_writer import F16, F32, Tensor, write_gguf
+from tests.models.recipes.parts import CONTEXT, HIDDEN, VOCAB
 from tests.models.running import logits_of, record_file
-from tests.models.tiny import CONTEXT, HIDDEN, VOCAB, random_tensor, shapes, write_tiny
+from tests.models.tiny import random_tensor, shapes, write_tiny
 
 F64, I8 = 28, 24
 IDS = [1, 2, 3, 4]

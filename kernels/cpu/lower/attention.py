@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from edgellm.errors import BackendError
 from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.lower.common import (
@@ -15,6 +17,7 @@ from edgellm.kernels.cpu.lower.common import (
 )
 from edgellm.kernels.cpu.plan import Plan
 from edgellm.kernels.kv import KVArray
+from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.program import OpCall
 
 
@@ -72,6 +75,8 @@ def _attention(plan: Plan, call: OpCall) -> None:
     if largest > most:
         raise BackendError(f"heads of {largest} numbers: the cpu backend has at most {most}")
     sinks = plan.vector(call.weights[0]) if call.weights else 0
+    ramp = np.arange(8, dtype=np.float32)
+    slopes = alibi_slopes(heads, float(call.attributes.get("alibi", 0.0)))
     is_int8 = plan.wants_int8(out) and value_dim % layout.ACTIVATION_BLOCK == 0
     values_in = _cache_type(values) if values.shape[3] else "keys"
     plan.emit(
@@ -81,6 +86,7 @@ def _attention(plan: Plan, call: OpCall) -> None:
         float_word(number(call, "scale")), int(call.attributes.get("window", 0)),
         float_word(float(call.attributes.get("softcap", 0.0))), sinks,
         plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
+        plan.matrix(np.concatenate([ramp, slopes])[None]) if "alibi" in call.attributes else 0,
         loads=(plan.caches[integer(call, "layer")],),
     )  # fmt: skip
 

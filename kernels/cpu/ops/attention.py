@@ -23,6 +23,7 @@ from edgellm.kernels.cpu.layout import (
     SCRATCH_BYTES,
 )
 from edgellm.kernels.cpu.ops.attention_tile import (
+    AHEAD_AT,
     HIGHS_AT,
     LOWS_AT,
     MAX_ROWS,
@@ -34,6 +35,7 @@ from edgellm.kernels.cpu.ops.attention_tile import (
     RUN_SUMS_AT,
     SCORE_ROWS_AT,
     SCORES_AT,
+    SLOPES_AT,
     SUMS_AT,
     TILE_BLOCKS,
     make_tile,
@@ -98,6 +100,7 @@ def make_attention(key_type, value_type):
     def prepare(args, scratch, token, count, kv_head, first, heads):
         """Fills in where the rows of an item are; returns how many there are."""
         q_rows = pointer(scratch + QUERY_ROWS_AT, np.int64)
+        slopes = pointer(scratch + SLOPES_AT, np.float32)
         score_rows = pointer(scratch + SCORE_ROWS_AT, np.int64)
         outputs = pointer(scratch + OUTPUT_ROWS_AT, np.int64)
         per_group = args[7] // args[8]
@@ -105,6 +108,7 @@ def make_attention(key_type, value_type):
             at = kv_head * per_group + first + row % heads
             q_rows[row] = args[0] + 4 * ((token + row // heads) * args[1] + at * args[9])
             score_rows[row] = scratch + SCORES_AT + 4 * ATTENTION_TILE * row
+            slopes[row] = f32(args[17], 8 + at) if args[17] else ZERO
             outputs[row] = scratch + OUTPUTS_AT + 4 * MAX_HEAD_DIM * row
         return count * heads
 
@@ -112,12 +116,14 @@ def make_attention(key_type, value_type):
     def bounds(args, step, scratch, token, heads, rows, start):
         """Which keys of the tile at `start` each row sees; returns the first and the end of all."""
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
+        ahead = pointer(scratch + AHEAD_AT, np.float32)
         window = args[12]
         lowest, highest = ATTENTION_TILE, 0
         for row in range(rows):
             last = i32(step[POSITIONS], token + row // heads) + 1
             begin = max(0, last - window) if window else 0
             lows[row] = max(0, begin - start)
+            ahead[row] = np.float32(start + lows[row] + 1 - last)
             highs[row] = max(lows[row], min(ATTENTION_TILE, last - start))
             if lows[row] < highs[row]:
                 lowest, highest = min(lowest, lows[row]), max(highest, highs[row])
@@ -126,7 +132,7 @@ def make_attention(key_type, value_type):
     def attention(args, step, thread, threads):
         """args: q, q stride, output, output stride, key cache, value cache, group, heads,
         kv heads, head_dim, value_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0,
-        int8 output or 0, its row bytes.
+        int8 output or 0, its row bytes, the floats 0 to 7 and then slopes by head, or 0.
         """
         kv_heads, value_dim = args[8], args[10]
         per_group = args[7] // kv_heads
@@ -163,7 +169,7 @@ def make_attention(key_type, value_type):
                         tile(
                             scratch, args[4], args[5], table + 4 * number * TILE_BLOCKS, kv_heads,
                             kv_head, rows, args[9], value_dim, low, high, number_of(args[11]),
-                            number_of(args[13]),
+                            number_of(args[13]), args[17],
                         )  # fmt: skip
                         for row in range(rows):
                             if lows[row] == highs[row]:

@@ -13,6 +13,7 @@ from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, tanh
 from edgellm.kernels.cpu.ops.store_kv import CACHE_TYPES
 from edgellm.kernels.cpu.rows_product import ELEMENT_BYTES, make_rows_product
 from edgellm.kernels.cpu.simd import (
+    fma,
     load_f32,
     load_f32_head,
     max_lanes,
@@ -35,8 +36,9 @@ MINUS_INFINITY = np.float32(-np.inf)
 ZERO = np.float32(0.0)
 
 # Scratch of one thread, by query row: where its keys of this tile begin and end, addresses of its
-# query, scores and output (int64), this tile's and the running max and sum (float32); then the
-# scores of a tile, one widened block, the same turned (keys that are values too), outputs.
+# query, scores and output (int64), this tile's and the running max and sum, its slope and how far
+# its first key of this tile is ahead (float32); then the scores of a tile, one widened block, the
+# same turned (keys that are values too), outputs.
 LOWS_AT = 0
 HIGHS_AT = LOWS_AT + 8 * MAX_ROWS
 QUERY_ROWS_AT = HIGHS_AT + 8 * MAX_ROWS
@@ -46,7 +48,9 @@ MAXIMA_AT = OUTPUT_ROWS_AT + 8 * MAX_ROWS
 SUMS_AT = MAXIMA_AT + 4 * MAX_ROWS
 RUN_MAXIMA_AT = SUMS_AT + 4 * MAX_ROWS
 RUN_SUMS_AT = RUN_MAXIMA_AT + 4 * MAX_ROWS
-SCORES_AT = RUN_SUMS_AT + 4 * MAX_ROWS
+SLOPES_AT = RUN_SUMS_AT + 4 * MAX_ROWS
+AHEAD_AT = SLOPES_AT + 4 * MAX_ROWS
+SCORES_AT = AHEAD_AT + 4 * MAX_ROWS
 BLOCK_AT = SCORES_AT + 4 * ATTENTION_TILE * MAX_ROWS
 TURNED_AT = BLOCK_AT + 4 * BLOCK_SIZE * MAX_HEAD_DIM
 OUTPUTS_AT = TURNED_AT + 4 * BLOCK_SIZE * MAX_HEAD_DIM
@@ -55,8 +59,11 @@ assert END_OF_SCRATCH <= SCRATCH_BYTES
 
 
 @inline
-def weights_of(scores, count, scale, cap):
-    """Scores to exp(scale * score - max) in place, soft-capped first; returns (max, sum)."""
+def weights_of(scores, count, scale, cap, ramp, slope, ahead):
+    """Scores to exp(scale * score - max) in place, soft-capped first; returns (max, sum).
+
+    With a ramp, the floats 0 to 7, slope times (ahead + which key) is added to each score.
+    """
     whole = count // 8 * 8
     rest = count - whole
     factor, top = splat_f32(scale), splat_f32(MINUS_INFINITY)
@@ -64,6 +71,8 @@ def weights_of(scores, count, scale, cap):
         s = load_f32(scores + i) * factor
         if cap > ZERO:
             s = splat_f32(cap) * tanh(s / splat_f32(cap))
+        if ramp:
+            s = fma(load_f32(ramp) + splat_f32(ahead + np.float32(i // 4)), splat_f32(slope), s)
         store_f32(scores + i, s)
         if i < 4 * whole:
             top = maximum(s, top)
@@ -192,10 +201,12 @@ def make_tile(key_type, value_type):
 
     @inline
     def tile(
-        scratch, keys, values, table, heads, head, rows, head_dim, value_dim, low, high, scale, cap
-    ):
+        scratch, keys, values, table, heads, head, rows, head_dim, value_dim, low, high, scale,
+        cap, ramp,
+    ):  # fmt: skip
         """keys, values: the layer's cache; table: block numbers of the tile's keys; heads, head:
-        KV heads and which; low, high: the keys of the tile that any row sees.
+        KV heads and which; low, high: the keys of the tile that any row sees; ramp: see
+        weights_of.
         """
         key_bytes, value_bytes = BLOCK_SIZE * head_dim * k_bytes, BLOCK_SIZE * value_dim * v_bytes
         wide, turned = scratch + BLOCK_AT, scratch + TURNED_AT
@@ -215,11 +226,15 @@ def make_tile(key_type, value_type):
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         maxima = pointer(scratch + MAXIMA_AT, np.float32)
         sums = pointer(scratch + SUMS_AT, np.float32)
+        slopes = pointer(scratch + SLOPES_AT, np.float32)
+        ahead = pointer(scratch + AHEAD_AT, np.float32)
         for row in range(rows):
             if lows[row] < highs[row]:
                 scores = pointer(scratch + SCORE_ROWS_AT, np.int64)[row] + 4 * lows[row]
                 count = highs[row] - lows[row]
-                maxima[row], sums[row] = weights_of(scores, count, scale, cap)
+                maxima[row], sums[row] = weights_of(
+                    scores, count, scale, cap, ramp, slopes[row], ahead[row]
+                )
         for block in range(begin, end):
             place = i32(table, block) * heads + head
             at = block * BLOCK_SIZE

@@ -1,11 +1,21 @@
-"""Ops whose elements do not meet: add, multiply, softplus, softcap, copying rows and columns.
+"""Ops whose elements do not meet: sums, factors, caps, copying rows and columns.
 
 Rows lie one after another with padding, so a matrix is one long array that threads share evenly.
 """
 
+import numpy as np
+
 from edgellm.kernels.cpu.layout import LOGITS_ROWS, NUM_OUTPUTS
 from edgellm.kernels.cpu.ops.common import i32, number, softplus as softplus_of, split, tanh
-from edgellm.kernels.cpu.simd import load_f32, load_f32_head, splat_f32, store_f32, store_f32_head
+from edgellm.kernels.cpu.simd import (
+    load_f32,
+    load_f32_head,
+    maximum,
+    minimum,
+    splat_f32,
+    store_f32,
+    store_f32_head,
+)
 
 
 def make_add():
@@ -54,6 +64,29 @@ def make_softcap():
     return softcap
 
 
+def make_clamp():
+    def clamp(args, step, thread, threads):
+        """args: row-count word, input, output, row stride, limit."""
+        begin, end = split(step[args[0]] * args[3] // 8, thread, threads)
+        high = splat_f32(number(args[4]))
+        low = splat_f32(np.float32(0.0)) - high
+        for i in range(32 * begin, 32 * end, 32):
+            store_f32(args[2] + i, minimum(maximum(load_f32(args[1] + i), low), high))
+
+    return clamp
+
+
+def make_multiply_columns():
+    def multiply_columns(args, step, thread, threads):
+        """args: row-count word, input, output, row stride, factors."""
+        row_bytes = 4 * args[3]
+        begin, end = split(step[args[0]] * args[3] // 8, thread, threads)
+        for i in range(32 * begin, 32 * end, 32):
+            store_f32(args[2] + i, load_f32(args[1] + i) * load_f32(args[4] + i % row_bytes))
+
+    return multiply_columns
+
+
 def make_columns():
     def columns(args, step, thread, threads):
         """args: row-count word, input, input stride, output, output stride, parts, width of a part,
@@ -90,7 +123,9 @@ KERNELS = {
     "add": make_add,
     "multiply": make_multiply,
     "softplus": make_softplus,
+    "multiply_columns": make_multiply_columns,
     "softcap": make_softcap,
+    "clamp": make_clamp,
     "columns": make_columns,
     "select_outputs": make_select_outputs,
 }

@@ -1,9 +1,9 @@
-"""Rows of the token embedding, dequantised."""
+"""Rows of a table that tokens or positions choose, dequantised."""
 
 import numpy as np
 
 from edgellm.kernels.cpu.compile import jit_tree
-from edgellm.kernels.cpu.layout import INPUT_IDS, NUM_TOKENS, SCRATCH, SCRATCH_BYTES
+from edgellm.kernels.cpu.layout import NUM_TOKENS, SCRATCH, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.common import i32, number, split
 from edgellm.kernels.cpu.ops.float_matmul import LOADS
 from edgellm.kernels.cpu.simd import pointer, splat_f32, store_f32, store_f32_head
@@ -20,12 +20,14 @@ def _float_embed(fmt):
     element = fmt.type_size
 
     def embed(args, step, thread, threads):
-        """args: table, bytes per table row, columns, output, row stride, scale."""
+        """args: table, bytes per table row, columns, output, row stride, scale,
+        step word of the row numbers.
+        """
         whole = args[2] // 8 * 8
         factor = splat_f32(number(args[5]))
         begin, end = split(step[NUM_TOKENS], thread, threads)
         for token in range(begin, end):
-            source = args[0] + i32(step[INPUT_IDS], token) * args[1]
+            source = args[0] + i32(step[args[6]], token) * args[1]
             target = args[3] + 4 * token * args[4]
             for i in range(0, whole, 8):
                 store_f32(target + 4 * i, load(source + i * element) * factor)
@@ -44,7 +46,9 @@ def _block_embed(fmt):
     has_min = fmt.has_min
 
     def embed(args, step, thread, threads):
-        """args: table, bytes per table row, columns, output, row stride, scale."""
+        """args: table, bytes per table row, columns, output, row stride, scale,
+        step word of the row numbers.
+        """
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
         q = pointer(scratch, np.int8)
         scales = pointer(scratch + block_size, np.float32)
@@ -52,7 +56,7 @@ def _block_embed(fmt):
         factor = number(args[5])
         begin, end = split(step[NUM_TOKENS], thread, threads)
         for token in range(begin, end):
-            source = args[0] + i32(step[INPUT_IDS], token) * args[1]
+            source = args[0] + i32(step[args[6]], token) * args[1]
             target = pointer(args[3] + 4 * token * args[4], np.float32)
             for block in range(args[2] // block_size):
                 unpack(pointer(source + block * type_size, np.uint8), q, scales, mins)

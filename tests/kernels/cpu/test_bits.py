@@ -3,7 +3,7 @@
 Sums within a block are exact integers; all else is added in an order that the position decides.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.kernels.cpu.programs import (
     COMPUTED,
     VOCABULARY,
     Array,
+    Rng,
     Stream,
     normal,
     pack,
@@ -94,6 +95,30 @@ def test_products_of_heads(backends: Mapping[int, CpuBackend], name: str) -> Non
     assert_rows_agree(backends, b.finish(logits=b.head_matmul(x, weight, 3)))
 
 
+def layer_norms(b: Builder, x: Value, rng: Rng) -> Value:
+    weight, bias = stored(normal(rng, x.width)), stored(normal(rng, x.width))
+    return b.layer_norm(b.add(x, x), weight, bias, 1e-5)
+
+
+ROW_OPS: Mapping[str, Callable[[Builder, Value, Rng], Value]] = {
+    "layer norm": layer_norms,
+    "layer norm of heads": lambda b, x, rng: b.layer_norm(x, None, None, 1e-5, heads=4),
+    "gelu": lambda b, x, rng: b.activate(x, "gelu"),
+    "xielu": lambda b, x, rng: b.xielu(x, 0.8, 0.8, 0.5),
+    "factors of columns": lambda b, x, rng: b.multiply_columns(x, stored(normal(rng, x.width))),
+}
+
+
+@pytest.mark.parametrize("name", ROW_OPS)
+def test_ops_on_rows_and_the_product_after_them(
+    backends: Mapping[int, CpuBackend], name: str
+) -> None:
+    rng = np.random.default_rng(7)
+    b = Builder()
+    y = ROW_OPS[name](b, rows_of(b, normal(rng, VOCABULARY, 96)), rng)
+    assert_rows_agree(backends, b.finish(logits=b.matmul(y, random_weight(rng, 29, 96, "Q8_0"))))
+
+
 # ---------------------------------------------------------------- attention
 
 LENGTH = 2 * ATTENTION_TILE + 9
@@ -102,6 +127,7 @@ KINDS: Mapping[str, dict[str, Any]] = {
     "window": {"window": 100},
     "window of more than a tile": {"window": ATTENTION_TILE + 44},
     "soft-cap": {"softcap": 3.0},
+    "slopes": {"alibi": 8.0, "window": 300},
 }
 
 

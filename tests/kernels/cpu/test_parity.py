@@ -12,9 +12,9 @@ from edgellm.kernels import reference
 from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.cpu.lower import LOWERINGS
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.ops import Activation, Builder, ExpertGroups
+from edgellm.kernels.ops import Builder, ExpertGroups, UnaryActivation
 from edgellm.kernels.program import Program, Value, Weight
-from edgellm.kernels.reference import elementwise
+from edgellm.kernels.reference import activation
 from tests.kernels.cpu.programs import (
     COMPUTED,
     VOCABULARY,
@@ -62,6 +62,20 @@ def embed(m: Maker) -> Value:
     return m.b.embed(random_weight(m.rng, VOCABULARY, columns, name), m.pick(1.0, -2.5))
 
 
+def embed_positions(m: Maker) -> Value:
+    name = m.pick("F32", "F16", "Q5_1")
+    columns = 96 if name == "Q5_1" else m.pick(36, 8, 100)
+    return m.b.embed_positions(random_weight(m.rng, LENGTH, columns, name))
+
+
+def layer_norm(m: Maker) -> Value:
+    heads, size = m.pick(1, 3), m.pick(36, 20, 8, 5)
+    shape = m.pick((size,), (heads, size))
+    weight = m.maybe(*shape)
+    bias = None if weight is None else m.maybe(*shape)
+    return m.b.layer_norm(m.rows(heads * size, 30), weight, bias, m.pick(1e-5, 0.5), heads)
+
+
 def rms_norm(m: Maker) -> Value:
     heads, size = m.pick(1, 3), m.pick(36, 20, 8, 5)
     weight = m.maybe(*m.pick((size,), (heads, size)))
@@ -100,8 +114,27 @@ def softcap(m: Maker) -> Value:
     return m.b.softcap(m.rows(m.pick(36, 1, 64), m.pick(1, 100)), m.pick(30.0, 1.5))
 
 
+def multiply_columns(m: Maker) -> Value:
+    width = m.pick(36, 1, 64)
+    return m.b.multiply_columns(m.rows(width), stored(normal(m.rng, width)))
+
+
+def clamp(m: Maker) -> Value:
+    return m.b.clamp(m.rows(m.pick(36, 1, 64), 3), m.pick(1.0, 8.0))
+
+
+def activate(m: Maker) -> Value:
+    kind = m.pick(*get_args(UnaryActivation))
+    return m.b.activate(m.rows(m.pick(36, 1, 64), m.pick(0.1, 1, 30)), kind)
+
+
+def xielu(m: Maker) -> Value:
+    x = m.rows(m.pick(36, 1, 64), m.pick(0.1, 1, 30))
+    return m.b.xielu(x, m.pick(0.8, 2.0), m.pick(0.3, 1.3), 0.5)
+
+
 def gated(m: Maker) -> Value:
-    width, kind = m.pick(36, 1, 64), m.pick(*get_args(Activation))
+    width, kind = m.pick(36, 1, 64), m.pick(*activation.UNARY, "swiglu_clamped", "bilinear")
     gate, up = m.rows(width, m.pick(1, 30)), m.rows(width, 4)
     return m.b.gated(gate, up, kind, alpha=1.7, limit=7.0)
 
@@ -133,6 +166,7 @@ def attention(m: Maker) -> Value:
             value_dim=value_dim,
             window=m.pick(None, 7, 256, 300),
             softcap=m.pick(None, 2.0, 50.0),
+            alibi=m.pick(None, 8.0),
             sinks=m.maybe(heads),
         )
         for _ in range(2)
@@ -246,13 +280,19 @@ def moe_gate(m: Maker) -> Value:
 
 CASES: Mapping[str, Callable[[Maker], Value]] = {
     "embed": embed,
+    "embed_positions": embed_positions,
     "rms_norm": rms_norm,
+    "layer_norm": layer_norm,
     "columns": columns,
     "matmul": matmul,
     "add": add,
     "multiply": multiply,
     "softplus": softplus,
     "softcap": softcap,
+    "multiply_columns": multiply_columns,
+    "clamp": clamp,
+    "activate": activate,
+    "xielu": xielu,
     "gated": gated,
     "rope_table": rope_table,
     "rope": rope,
@@ -276,7 +316,7 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
 def full_precision_gelu() -> Iterator[None]:
     """The reference rounds GELU to halves as ggml does, which other backends need not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elementwise, "_half", lambda x: x)
+        patch.setattr(activation, "_half", lambda x: x)
         yield
 
 

@@ -1,0 +1,110 @@
+"""What one row of the table of architectures can say. Knows no architecture by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from edgellm.kernels.ops import Activation, Gating, RopeLayout
+
+if TYPE_CHECKING:
+    from edgellm.models.config import ModelConfig
+
+# Root mean square; mean and variance, with the file's weight and bias; the same without either.
+NormKind = Literal["rms", "layer", "plain_layer"]
+# Attention, then feed-forward; both from the same input; parallel where the file's key says so;
+# parallel where a layer has one norm only.
+Residual = Literal["sequential", "parallel", "by_key", "by_norm"]
+
+Number = Callable[["ModelConfig"], float]
+
+
+def embedding_scale(config: "ModelConfig") -> float:
+    """The file's factor for embeddings, or none."""
+    return config.embedding_scale or 1.0
+
+
+def residual_scale(config: "ModelConfig") -> float:
+    """The file's factor for what a block adds, or none."""
+    return config.residual_scale or 1.0
+
+
+def no_scale(config: "ModelConfig") -> float:
+    """1."""
+    return 1.0
+
+
+def head_dim(config: "ModelConfig") -> float:
+    """Scores are divided by the square root of the width of a head."""
+    return config.head_dim
+
+
+def max_alibi_bias(config: "ModelConfig") -> float:
+    """The file's, or none."""
+    return config.max_alibi_bias
+
+
+def every_layer(config: "ModelConfig", layer: int) -> bool:
+    """All layers rotate."""
+    return True
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How one family differs from a plain pre-norm decoder with grouped-query attention.
+
+    rope: which dimensions form a pair; None: positions are learned or biases.
+    sections_split: a file with sections of rotary dimensions (for images) pairs "split".
+    rotates: which layers rotate queries and keys. local_rope: windowed layers rotate without
+    scaling, by a base of their own: local_rope_base unless a key says another, None is the base
+    of all. yarn_truncate: see RopeScaling.
+    window_period: of so many layers the last sees everything and the others a sliding window;
+    1: none is windowed. all_windowed: every layer is.
+    norm, residual: above. pre_norm: blocks read normed input; False: only their output is normed.
+    qk_norm_last: queries and keys are normed after rotation.
+    attention_width: scores are divided by its square root. attention_softcap, final_softcap: caps
+    of scores and logits where no key says one, 0 is none; None: the family has none, whatever the
+    file says. alibi: largest bias per position of distance, 0 is none.
+    embedding_factor, residual_factor, logit_factor: multiply embeddings, what blocks add, logits.
+    gated: feed-forward blocks multiply activation(gate) and up; otherwise activation(up) is all.
+    feed_forward_divisor: the file's width of them is so many times the true one.
+    absent, unused: tensors of a layer, without "blk.N.", that files may bring: nobody reads the
+    first, and the second may be left.
+    gating, normalize_gates: how experts are weighted. activation_alpha, activation_limit: see
+    Builder.gated.
+    """
+
+    rope: RopeLayout | None
+    sections_split: bool = False
+    rotates: Callable[["ModelConfig", int], bool] = every_layer
+    local_rope: bool = False
+    local_rope_base: float | None = None
+    yarn_truncate: bool = True
+    window_period: int = 1
+    all_windowed: bool = False
+    norm: NormKind = "rms"
+    residual: Residual = "sequential"
+    pre_norm: bool = True
+    qk_norm_last: bool = False
+    attention_width: Number = head_dim
+    attention_softcap: float | None = None
+    final_softcap: float | None = None
+    alibi: Number = max_alibi_bias
+    embedding_factor: Number = embedding_scale
+    residual_factor: Number = residual_scale
+    logit_factor: Number = no_scale
+    activation: Activation = "silu"
+    activation_alpha: float = 1.0
+    activation_limit: float = float("inf")
+    gated: bool = True
+    feed_forward_divisor: int = 1
+    absent: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    gating: Gating = "softmax"
+    normalize_gates: bool = False
+
+    def is_windowed(self, layer: int, period: int | None = None) -> bool:
+        """Whether a layer has a window, where the file has one at all. period: the file's own."""
+        if period is None and self.all_windowed:
+            return True
+        period = period or self.window_period
+        return layer % period < period - 1

@@ -1,0 +1,1 @@
+"""Rows of the table of architectures, a file per kind of model."""

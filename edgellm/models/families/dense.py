@@ -1,0 +1,168 @@
+"""Decoders without experts, and those whose experts need nothing more than what tensors tell."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from edgellm.models.architecture import Architecture
+
+if TYPE_CHECKING:
+    from edgellm.models.config import ModelConfig
+
+
+def _root_of_hidden_size(config: "ModelConfig") -> float:
+    return math.sqrt(config.hidden_size)
+
+
+def _gemma2_attention_width(config: "ModelConfig") -> float:
+    """The 27B model, the one of 46 layers, scales by hidden size per head."""
+    is_27b = config.num_layers == 46
+    return config.hidden_size / config.num_heads[0] if is_27b else config.head_dim
+
+
+def _gemma3_attention_width(config: "ModelConfig") -> float:
+    """The 27B model, the one of 62 layers, scales by hidden size per head."""
+    is_27b = config.num_layers == 62
+    return config.hidden_size / config.num_heads[0] if is_27b else config.head_dim
+
+
+def _granite_logit_factor(config: "ModelConfig") -> float:
+    """The key says what to divide by."""
+    return 1 / (config.logit_scale or 1.0)
+
+
+def _cohere_logit_factor(config: "ModelConfig") -> float:
+    """The key says what to multiply with."""
+    return config.logit_scale or 1.0
+
+
+# Files of before the keys hold MiniCPM 2B: scale_emb, scale_depth and dim_model_base of its
+# configuration. Source: Hu et al. 2024.
+def _minicpm_embedding_factor(config: "ModelConfig") -> float:
+    return config.embedding_scale or 12.0
+
+
+def _minicpm_residual_factor(config: "ModelConfig") -> float:
+    return config.residual_scale or 1.4 / math.sqrt(config.num_layers)
+
+
+def _minicpm_logit_factor(config: "ModelConfig") -> float:
+    return 1 / (config.logit_scale or config.hidden_size / 256)
+
+
+def _is_windowed(config: "ModelConfig", layer: int) -> bool:
+    """Layers that see everything have no positions, where others have a window."""
+    return config.windows[layer] is not None or not any(config.windows)
+
+
+def _not_every_fourth(config: "ModelConfig", layer: int) -> bool:
+    """The last of each four layers has no positions. Source: Yang et al. 2025 (RNoPE)."""
+    return layer % 4 != 3
+
+
+def _unless_switched_off(config: "ModelConfig", layer: int) -> bool:
+    """Granite files say with `rope.scaling.finetuned` whether they rotate at all."""
+    return config.rope_finetuned is not False
+
+
+def _baichuan_alibi(config: "ModelConfig") -> float:
+    """The 13B models, of 40 layers, have biases instead of rotation; no key says so."""
+    return config.max_alibi_bias or (8.0 if config.num_layers == 40 else 0.0)
+
+
+def _bloom_alibi(config: "ModelConfig") -> float:
+    return config.max_alibi_bias or 8.0
+
+
+ROWS: Mapping[str, Architecture] = {
+    "llama": Architecture(rope="interleaved", normalize_gates=True),
+    "baichuan": Architecture(rope="interleaved", alibi=_baichuan_alibi),
+    "bloom": Architecture(
+        rope=None, norm="layer", alibi=_bloom_alibi, activation="gelu_tanh", gated=False
+    ),
+    "chatglm": Architecture(rope="interleaved"),
+    "codeshell": Architecture(rope="split", norm="layer", activation="gelu_tanh", gated=False),
+    "cohere2": Architecture(
+        rope="interleaved",
+        rotates=_is_windowed,
+        window_period=4,
+        norm="layer",
+        residual="parallel",
+        logit_factor=_cohere_logit_factor,
+    ),
+    "command-r": Architecture(
+        rope="interleaved", norm="layer", residual="parallel", logit_factor=_cohere_logit_factor
+    ),
+    "ernie4_5": Architecture(rope="interleaved", absent=("attn_output.bias",)),
+    "exaone": Architecture(rope="split"),
+    "exaone4": Architecture(rope="split", rotates=_is_windowed, pre_norm=False),
+    "falcon": Architecture(
+        rope="split", norm="layer", residual="parallel", activation="gelu_tanh", gated=False
+    ),
+    "gemma": Architecture(
+        rope="split", embedding_factor=_root_of_hidden_size, activation="gelu_tanh"
+    ),
+    "gemma2": Architecture(
+        rope="split",
+        window_period=2,
+        attention_width=_gemma2_attention_width,
+        attention_softcap=50.0,
+        final_softcap=30.0,
+        embedding_factor=_root_of_hidden_size,
+        activation="gelu_tanh",
+    ),
+    "gemma3": Architecture(
+        rope="split",
+        local_rope=True,
+        local_rope_base=10000.0,
+        window_period=6,
+        attention_width=_gemma3_attention_width,
+        embedding_factor=_root_of_hidden_size,
+        final_softcap=0.0,
+        activation="gelu_tanh",
+    ),
+    "glm4": Architecture(rope="interleaved", sections_split=True),
+    "gpt2": Architecture(rope=None, norm="layer", activation="gelu_tanh", gated=False),
+    "gptneox": Architecture(
+        rope="split", norm="layer", residual="by_key", activation="gelu_tanh", gated=False
+    ),
+    "granite": Architecture(
+        rope="interleaved", rotates=_unless_switched_off, logit_factor=_granite_logit_factor
+    ),
+    "hunyuan-dense": Architecture(rope="split", qk_norm_last=True),
+    "internlm2": Architecture(rope="interleaved"),
+    "minicpm": Architecture(
+        rope="interleaved",
+        embedding_factor=_minicpm_embedding_factor,
+        residual_factor=_minicpm_residual_factor,
+        logit_factor=_minicpm_logit_factor,
+    ),
+    "mistral3": Architecture(rope="interleaved", normalize_gates=True),
+    "mpt": Architecture(
+        rope=None,
+        norm="layer",
+        activation="gelu_tanh",
+        gated=False,
+        unused=("attn_k_norm.weight", "attn_k_norm.bias"),
+    ),
+    "nemotron": Architecture(rope="split", norm="layer", activation="relu2", gated=False),
+    "olmo": Architecture(rope="interleaved", norm="plain_layer"),
+    "olmo2": Architecture(rope="split", local_rope=True, window_period=4, pre_norm=False),
+    "orion": Architecture(rope="interleaved", norm="layer"),
+    "phi2": Architecture(
+        rope="split", norm="layer", residual="parallel", activation="gelu_tanh", gated=False
+    ),
+    "phi3": Architecture(rope="split", all_windowed=True),
+    "plamo": Architecture(rope="interleaved", residual="parallel"),
+    "qwen": Architecture(rope="split", feed_forward_divisor=2),
+    "qwen2": Architecture(rope="split"),
+    "qwen3": Architecture(rope="split"),
+    "refact": Architecture(rope=None, alibi=_bloom_alibi),
+    "seed_oss": Architecture(rope="split"),
+    "smollm3": Architecture(rope="interleaved", rotates=_not_every_fourth),
+    "stablelm": Architecture(rope="split", norm="layer", residual="by_norm"),
+    "starcoder": Architecture(rope=None, norm="layer", activation="gelu_tanh", gated=False),
+    "starcoder2": Architecture(rope="split", norm="layer", activation="gelu_tanh", gated=False),
+    "xverse": Architecture(rope="interleaved"),
+    "arcee": Architecture(rope="interleaved", activation="relu2", gated=False),
+}
