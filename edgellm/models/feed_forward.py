@@ -30,7 +30,7 @@ def _is_fused(r: Recorder, name: str, width: int) -> bool:
 def _activated(r: Recorder, layer: int, x: Value) -> Value:
     """Also undoes the scales that AWQ calibration put into the weights. Source: Lin et al. 2023."""
     activation = r.architecture.activation
-    assert activation != "swiglu_clamped"  # needs a gate
+    assert activation != "swiglu_clamped" and activation != "bilinear"  # they need a gate
     y = r.builder.activate(x, activation)
     scales = r.weights.optional_vector(f"blk.{layer}.ffn.act.scales", x.width)
     if scales is None:

@@ -12,7 +12,13 @@ from edgellm.kernels.ops.recurrent import KeyHeads, RecurrentOps
 from edgellm.kernels.program import KVGroup, Program, Value
 
 __all__ = [
-"Activation", "Builder", "ExpertGroups", "Gating", "KeyHeads", "RopeLayout", "UnaryActivation",
+    "Activation",
+    "Builder",
+    "ExpertGroups",
+    "Gating",
+    "KeyHeads",
+    "RopeLayout",
+    "UnaryActivation",
 ]
 
 

@@ -74,8 +74,8 @@ class AttentionOps(Recording):
         softcap * tanh(s / softcap) first where that is given. alibi: what alibi_slopes takes;
         each position of distance then lowers a score by its head's slope. sinks: float vector of
         num_heads, for each head the score of one more key whose value is zero; it is merged after
-        the last tile. Keys and values are always read back from the cache, the current rows included;
-        partial results are per ATTENTION_TILE keys, merged in order.
+        the last tile. Keys and values are always read back from the cache, the current rows
+        included; partial results are per ATTENTION_TILE keys, merged in order.
         """
         if window not in self.windows:
             self.windows.append(window)

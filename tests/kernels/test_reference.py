@@ -200,7 +200,8 @@ def test_select_outputs_and_named_outputs(rng: np.random.Generator) -> None:
 def test_every_op_of_the_builder_is_there() -> None:
     b = Builder()
     vector, matrix = weight(np.ones(8)), weight(np.ones((8, 8)))
-    x = b.embed(matrix)
+    x = b.layer_norm(b.add(b.embed(matrix), b.embed_positions(matrix)), vector, None, 1e-5)
+    x = b.xielu(b.activate(b.clamp(b.multiply_columns(x, vector), 1.0), "relu"), 1.0, 1.0, 1.0)
     x = b.softcap(b.multiply(b.add(b.rms_norm(x, vector, 1e-5), b.matmul(x, matrix)), 1.0), 1.0)
     x = b.rope(b.gated(x, x, "silu"), b.rope_table(weight(np.ones(4))), 1, "split")
     x = b.attention(x, x, x, num_heads=1, num_kv_heads=1, scale=1.0)
