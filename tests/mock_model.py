@@ -7,7 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgellm.block_pool import BlockPool
+from edgellm.chat_template.messages import read_traits, shape_messages
 from edgellm.engine import Engine
+from edgellm.errors import RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
 from edgellm.scheduler import Limits, Scheduler
@@ -30,7 +32,10 @@ class ByteTokenizer:
     fim = FimTokens(prefix=1, suffix=2, middle=3, repository=4, file_separator=5)
 
     def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
-        return [BOS] * add_special + list(text.encode())
+        try:
+            return [BOS] * add_special + list(text.encode())
+        except UnicodeEncodeError as error:
+            raise RequestError(f"not UTF-8: {error}", "prompt") from None
 
     def encode_prompt(self, text: str) -> list[int]:
         return self.encode(text)
@@ -123,12 +128,13 @@ class MockTemplate:
 
     def render(
         self,
-        messages: list[dict[str, str]],
+        messages: list[dict[str, object]],
         tools: object = None,
         add_generation_prompt: bool = True,
         **variables: object,
     ) -> str:
-        said = "".join(f"{message['role']}:{message['content']}\n" for message in messages)
+        shaped = shape_messages(messages, read_traits(""))
+        said = "".join(f"{message['role']}:{message['content']}\n" for message in shaped)
         return said + "assistant:" * add_generation_prompt
 
 

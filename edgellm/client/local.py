@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,6 +27,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+_Outbox = asyncio.Queue[TokenEvent | Exception]
+
+
+class _Crossing:
+    """Carries events from the engine's thread to a loop, which is woken once for all of a step."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._events: deque[tuple[_Outbox, TokenEvent | Exception]] = deque()
+        self._is_woken = False
+
+    def put(self, outbox: _Outbox, event: TokenEvent | Exception) -> None:
+        """Called in the engine's thread. RuntimeError when the loop is closed."""
+        self._events.append((outbox, event))
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self.loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:
+                self._is_woken = False
+                raise
+
+    def _deliver(self) -> None:
+        self._is_woken = False  # before the events are taken: one that comes now wakes again
+        while self._events:
+            outbox, event = self._events.popleft()
+            outbox.put_nowait(event)
+
+
 class LocalClient:
     """A Client of a Manager in this process. An asynchronous context manager.
 
@@ -34,6 +64,7 @@ class LocalClient:
 
     def __init__(self, manager: Manager | None = None, report: "Report | None" = None) -> None:
         self._manager = manager or Manager(report)
+        self._crossing: _Crossing | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -42,15 +73,13 @@ class LocalClient:
         await self.close()
 
     async def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
-        loop = asyncio.get_running_loop()
-        outbox: asyncio.Queue[TokenEvent | Exception] = asyncio.Queue()
-
+        crossing, outbox = self._crossing_here(), _Outbox()
         has_left = False
 
         def emit(event: TokenEvent | Exception) -> None:
             if has_left:  # perhaps before the request had an id to abort it by
                 raise RuntimeError("nobody listens any more")
-            loop.call_soon_threadsafe(outbox.put_nowait, event)
+            crossing.put(outbox, event)
 
         unfinished, request_id = request.params.n, None
         try:
@@ -66,6 +95,12 @@ class LocalClient:
             has_left = True
             if unfinished and request_id is not None:
                 self._manager.abort(request_id)
+
+    def _crossing_here(self) -> _Crossing:
+        loop = asyncio.get_running_loop()
+        if self._crossing is None or self._crossing.loop is not loop:
+            self._crossing = _Crossing(loop)
+        return self._crossing
 
     async def abort(self, request_id: str) -> None:
         self._manager.abort(request_id)

@@ -266,10 +266,14 @@ class _Blocks:
         return [{"type": "content_block_stop", "index": self._index}]
 
 
+_TAKES = (
+    *("model", "messages", "system", "stream", "stop_sequences", "thinking"),
+    *("tools", "tool_choice_object"),
+)
 FAMILY = Family(
     (
-        Route("POST", "/v1/messages", messages),
-        Route("POST", "/v1/messages/count_tokens", count_tokens),
+        Route("POST", "/v1/messages", messages, takes=_TAKES, samples=True),
+        Route("POST", "/v1/messages/count_tokens", count_tokens, takes=_TAKES),
     ),
     anthropic_error,
 )

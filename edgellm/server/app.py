@@ -19,6 +19,7 @@ from edgellm.server import (
 )
 from edgellm.server.endpoint import Call, Endpoint, Family, Reply, Route
 from edgellm.server.failures import Refusal
+from edgellm.server.openapi import document
 from edgellm.server.service import Service
 
 _OPENAI = Family(
@@ -40,13 +41,23 @@ FAMILIES: tuple[Family, ...] = (
 def make_app(service: Service) -> ASGIApp:
     """The application that answers every route of every family."""
     paths: list[PathRoute] = []
-    for family in FAMILIES:
+    for family in (*FAMILIES, _described(FAMILIES)):
         by_path: dict[str, dict[str, Route]] = defaultdict(dict)
         for route in family.routes:
             by_path[route.path][route.method] = route
         for path, methods in by_path.items():
             paths.append(PathRoute(path, Endpoint(service, family, methods)))
     return Router(paths, default=_nowhere(service), redirect_slashes=False)
+
+
+def _described(families: tuple[Family, ...]) -> Family:
+    """The route that tells of all others."""
+    told = document(families)
+
+    async def openapi(call: Call) -> Reply:
+        return told
+
+    return Family((Route("GET", "/openapi.json", openapi, public=True),), openai.openai_error)
 
 
 def _nowhere(service: Service) -> ASGIApp:

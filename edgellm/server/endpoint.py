@@ -65,12 +65,18 @@ Handler = Callable[[Call], Awaitable[Reply]]
 
 @dataclass(frozen=True)
 class Route:
-    """method: of HTTP; GET is also HEAD. path: as Starlette writes it. public: needs no API key."""
+    """method: of HTTP; GET is also HEAD. path: as Starlette writes it. public: needs no API key.
+
+    takes: fields it reads that are worth telling of, by their names in `openapi.FIELDS`. samples:
+    it also takes those of SamplingParams.
+    """
 
     method: str
     path: str
     handler: Handler
     public: bool = False
+    takes: tuple[str, ...] = ()
+    samples: bool = False
 
 
 @dataclass(frozen=True)

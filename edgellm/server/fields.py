@@ -117,7 +117,7 @@ def _known_samplers(value: Any) -> Any:
     spelled = OPTIONS["samplers"].kind.from_json(value)
     if not isinstance(spelled, tuple):
         return value
-    return [name for name in spelled if name in SAMPLERS]
+    return [name for name in spelled if not isinstance(name, str) or name in SAMPLERS]
 
 
 def _is_negative(value: Any) -> bool:

@@ -20,6 +20,10 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::\d+)?")
 
 def check(scope: Scope, settings: Settings, public: bool) -> None:
     """Refusal unless the request may go on. public: the route needs no API key."""
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > settings.max_header:
+        raise Refusal(
+            431, "invalid_request_error", f"the headers are larger than {settings.max_header} bytes"
+        )
     length = _header(scope, b"content-length")
     if length and (not length.isdecimal() or int(length[:20]) > settings.max_body):
         raise Refusal(

@@ -221,8 +221,13 @@ def _selected(call: Call, reply: dict[str, Any]) -> dict[str, Any]:
     return selected
 
 
+_SHARED = (
+    *("model", "stream", "n_predict", "n_probs", "n_indent", "t_max_predict_ms"),
+    *("response_fields", "return_tokens", "timings_per_token", "cache_prompt"),
+)
+_INFILL = ("input_prefix", "input_suffix", "input_extra", "prompt_text", "t_max_prompt_ms")
 ROUTES = (
-    Route("POST", "/completion", completion),
-    Route("POST", "/completions", completion),
-    Route("POST", "/infill", infill),
+    Route("POST", "/completion", completion, takes=("prompt", *_SHARED), samples=True),
+    Route("POST", "/completions", completion, takes=("prompt", *_SHARED), samples=True),
+    Route("POST", "/infill", infill, takes=(*_INFILL, *_SHARED), samples=True),
 )

@@ -117,15 +117,16 @@ async def rerank(call: Call) -> Reply:
     raise BackendError("no reranking model can be loaded yet")
 
 
+_TOKENIZE = ("model", "content", "add_special", "parse_special", "with_pieces")
 ROUTES = (
     Route("GET", "/health", health, public=True),
     Route("GET", "/v1/health", health, public=True),
     Route("GET", "/props", props),
     Route("GET", "/slots", slots),
     Route("GET", "/metrics", metrics),
-    Route("POST", "/tokenize", tokenize),
-    Route("POST", "/detokenize", detokenize),
-    Route("POST", "/apply-template", apply_template),
+    Route("POST", "/tokenize", tokenize, takes=_TOKENIZE),
+    Route("POST", "/detokenize", detokenize, takes=("model", "tokens")),
+    Route("POST", "/apply-template", apply_template, takes=("model", "messages", "tools")),
     Route("POST", "/embedding", embedding),
     Route("POST", "/rerank", rerank),
     Route("POST", "/reranking", rerank),

@@ -312,14 +312,17 @@ def _parameters(info: ModelInfo) -> str:
     return "\n".join(lines)
 
 
+_SHARED = ("model", "stream", "options", "format", "keep_alive", "top_logprobs")
+_CHAT = (*_SHARED, "messages", "tools", "think")
+_GENERATE = (*_SHARED, "prompt_text", "suffix", "system", "raw")
 FAMILY = Family(
     (
         Route("GET", "/api/version", version, public=True),
         Route("GET", "/api/tags", tags),
         Route("GET", "/api/ps", ps),
-        Route("POST", "/api/show", show),
-        Route("POST", "/api/chat", chat),
-        Route("POST", "/api/generate", generate),
+        Route("POST", "/api/show", show, takes=("model", "name")),
+        Route("POST", "/api/chat", chat, takes=_CHAT),
+        Route("POST", "/api/generate", generate, takes=_GENERATE),
         Route("POST", "/api/embed", embed),
         Route("POST", "/api/embeddings", embed),
         Route("POST", "/api/pull", not_here),

@@ -105,6 +105,6 @@ ROUTES = (
     Route("GET", "/v1/models", models, public=True),
     Route("GET", "/models", models, public=True),
     Route("GET", "/v1/models/{model:path}", model),
-    Route("POST", "/v1/embeddings", embeddings),
-    Route("POST", "/embeddings", embeddings),
+    Route("POST", "/v1/embeddings", embeddings, takes=("model", "input", "encoding_format")),
+    Route("POST", "/embeddings", embeddings, takes=("model", "input", "encoding_format")),
 )

@@ -166,7 +166,11 @@ def _token(piece: bytes, logprob: float) -> dict[str, Any]:
     return {"token": text, "logprob": logprob_of(logprob), "bytes": list(piece)}
 
 
-ROUTES = (
-    Route("POST", "/v1/chat/completions", chat_completions),
-    Route("POST", "/chat/completions", chat_completions),
+_TAKES = (
+    *("model", "messages", "stream", "stream_options", "tools", "tool_choice", "response_format"),
+    *("max_completion_tokens", "top_logprobs", "chat_template_kwargs", "reasoning_effort"),
+)
+ROUTES = tuple(
+    Route("POST", path, chat_completions, takes=_TAKES, samples=True)
+    for path in ("/v1/chat/completions", "/chat/completions")
 )

@@ -155,4 +155,5 @@ def _sum(usages: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-ROUTES = (Route("POST", "/v1/completions", completions),)
+_TAKES = ("model", "prompt", "suffix", "echo", "stream", "stream_options", "response_format")
+ROUTES = (Route("POST", "/v1/completions", completions, takes=_TAKES, samples=True),)

@@ -326,8 +326,12 @@ class _Items:
         return {"type": kind, **place, **values}
 
 
+_TAKES = (
+    *("model", "input", "instructions", "stream", "max_output_tokens", "text", "reasoning"),
+    *("tools", "tool_choice", "previous_response_id"),
+)
 ROUTES = (
-    Route("POST", "/v1/responses", responses),
-    Route("POST", "/responses", responses),
-    Route("POST", "/v1/responses/input_tokens", input_tokens),
+    Route("POST", "/v1/responses", responses, takes=_TAKES, samples=True),
+    Route("POST", "/responses", responses, takes=_TAKES, samples=True),
+    Route("POST", "/v1/responses/input_tokens", input_tokens, takes=_TAKES, samples=True),
 )

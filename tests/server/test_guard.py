@@ -1,0 +1,260 @@
+"""Who may ask, how much, and for how long. Raw bytes where a client library would be too polite."""
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgellm.client import LocalClient
+from edgellm.server.listen import tcp_listener, unix_listener
+from edgellm.server.protocol import Connection
+from edgellm.server.settings import Settings
+from tests.mock_model import MockModel, make_manager, says
+from tests.server.serving import Running, running, serving
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0}
+
+
+def raw(server: Running, data: bytes, unix: bool = False) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of what the server says to these bytes before it closes."""
+    family = socket.AF_UNIX if unix else socket.AF_INET
+    host, _, port = server.tcp.removeprefix("http://").partition(":")
+    with closing(socket.socket(family)) as sock:
+        sock.settimeout(20)
+        sock.connect(server.unix if unix else (host, int(port)))
+        sock.sendall(data)
+        answer = b""
+        while piece := sock.recv(1 << 16):
+            answer += piece
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return int(status.split()[1]), headers, body
+
+
+def get(target: str, *headers: str, method: str = "GET") -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+def post(target: str, body: bytes, *headers: str) -> bytes:
+    return get(target, f"Content-Length: {len(body)}", *headers, method="POST") + body
+
+
+LOCAL = "Host: localhost"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (["Host: localhost"], 200),
+        (["Host: LOCALHOST:8080"], 200),
+        (["Host: 127.0.0.1:9"], 200),
+        (["Host: [::1]:9"], 200),
+        (["Host: app.localhost"], 200),
+        (["Host: evil.example"], 403),
+        (["Host: localhost.evil.example"], 403),
+        (["Host: 127.0.0.1.evil.example"], 403),
+        (["Host: localhost@evil.example"], 403),
+        (["Host: "], 403),
+        ([LOCAL, "Origin: http://localhost:3000"], 200),
+        ([LOCAL, "Origin: http://127.0.0.1"], 200),
+        ([LOCAL, "Origin: https://evil.example"], 403),
+        ([LOCAL, "Origin: null"], 403),
+        ([LOCAL, "Origin: http://[bad"], 403),
+        ([LOCAL, "Authorization: Bearer undefined"], 200),
+    ],
+)
+def test_names_of_this_machine_alone(server: Running, headers: list[str], status: int) -> None:
+    found, answered, _ = raw(server, get("/v1/models", *headers))
+    assert found == status
+    assert not [name for name in answered if name.startswith("access-control")]
+
+
+def test_a_unix_socket_is_called_by_any_name(server: Running) -> None:
+    assert raw(server, get("/health", "Host: whatever"), unix=True)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "shape"),
+    [
+        ("/v1/chat/completions", ["error", "message"]),
+        ("/completion", ["error", "message"]),
+        ("/v1/messages", ["error", "message"]),
+        ("/edgellm/v1/submit", ["error", "message"]),
+        ("/api/chat", ["error"]),
+    ],
+)
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"\xff", b'"x"', b"[" * 100_000, b'{"messages": 5, "prompt": {}}']
+)
+def test_bad_bodies_are_errors_of_the_apis_own_shape(
+    server: Running, target: str, shape: list[str], body: bytes
+) -> None:
+    status, _, answer = raw(server, post(target, body, LOCAL))
+    assert status == 400
+    told: Any = json.loads(answer)
+    for key in shape:
+        told = told[key]
+    assert isinstance(told, str) and told
+
+
+def test_what_is_nowhere(server: Running) -> None:
+    status, _, body = raw(server, get("/nothing", LOCAL))
+    assert status == 404 and json.loads(body)["error"]["type"] == "not_found_error"
+    assert raw(server, get("/v1/chat/completions", LOCAL))[0] == 405
+    assert raw(server, get("/../../etc/passwd", LOCAL))[0] == 404
+    assert raw(server, get("/", LOCAL, method="HEAD"))[::2] == (200, b"")
+    assert raw(server, get("/health", LOCAL, method="OPTIONS"))[0] == 403
+    assert raw(server, b"nonsense\r\n\r\n")[0] == 400
+    assert raw(server, get("/health", LOCAL, "X: " + "y" * 70_000))[0] == 431
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server with keys, an origin, small limits and a short deadline; its model never ends."""
+    settings = Settings(
+        api_keys=("first", "sécond"),
+        hosts=("my.machine",),
+        origins=("https://my.page",),
+        max_body=2000,
+        max_messages=3,
+        max_requests=1,
+        deadline=0.3,
+        read_deadline=0.3,
+    )
+    model = MockModel(says("x" * 60), delay=0.05)
+    with running(make_manager(model), tmp_path_factory.mktemp("s"), settings) as found:
+        yield found
+
+
+KEY = "Authorization: Bearer first"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([], 401),
+        (["Authorization: Bearer undefined"], 401),
+        (["Authorization: Basic first"], 401),
+        (["Authorization: Bearer "], 401),
+        ([KEY], 200),
+        (["authorization: bearer first"], 200),
+        (["x-api-key: first"], 200),
+        (["x-api-key: firs"], 401),
+    ],
+)
+def test_api_keys(strict: Running, headers: list[str], status: int) -> None:
+    found, answered, _ = raw(strict, get("/slots", LOCAL, *headers))
+    assert found == status and ("www-authenticate" in answered) == (status == 401)
+    assert raw(strict, get("/health", LOCAL))[0] == 200
+
+
+def test_names_that_were_allowed(strict: Running) -> None:
+    page = "Origin: https://my.page"
+    status, headers, _ = raw(strict, get("/health", "Host: my.machine", page))
+    assert status == 200 and headers["access-control-allow-origin"] == "https://my.page"
+    status, headers, _ = raw(strict, get("/v1/models", LOCAL, page, method="OPTIONS"))
+    assert status == 204 and "authorization" in headers["access-control-allow-headers"]
+    assert raw(strict, get("/health", "Host: other.machine"))[0] == 403
+
+
+def test_sizes(strict: Running) -> None:
+    assert raw(strict, post("/tokenize", b"x" * 2001, LOCAL, KEY))[0] == 413
+    endless = get("/tokenize", LOCAL, KEY, "Transfer-Encoding: chunked", method="POST")
+    assert (
+        raw(strict, endless + b"600\r\n" + b"x" * 0x600 + b"\r\n" * 1 + b"600\r\n" + b"x" * 0x600)[
+            0
+        ]
+        == 413
+    )
+    many = json.dumps({"messages": [{"role": "user", "content": ""}] * 4}).encode()
+    status, _, body = raw(strict, post("/v1/chat/completions", many, LOCAL, KEY))
+    assert status == 400 and b"at most 3" in body
+    stops = json.dumps({"prompt": "x", "stop": [str(i) for i in range(65)]}).encode()
+    assert raw(strict, post("/completion", stops, LOCAL, KEY))[0] == 400
+
+
+def test_an_answer_that_takes_too_long(strict: Running) -> None:
+    status, _, body = raw(strict, post("/completion", b'{"prompt": "x"}', LOCAL, KEY))
+    assert status == 408 and b"longer than it may" in body
+    chat = json.dumps({**CHAT, "stream": True}).encode()
+    status, _, body = raw(strict, post("/v1/chat/completions", chat, LOCAL, KEY))
+    assert status == 200 and b"longer than it may" in body
+    assert wait_until_idle(strict)
+
+
+def test_a_body_that_does_not_arrive(strict: Running) -> None:
+    half = post("/completion", b"x" * 50, LOCAL, KEY)[:-10]
+    assert raw(strict, half)[0] == 408
+
+
+def wait_until_idle(server: Running) -> bool:
+    for _ in range(500):
+        if server.service.in_flight == 0:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_one_too_many_is_told_when_to_come_again(strict: Running) -> None:
+    body = json.dumps({**CHAT, "n": 2}).encode()
+    status, headers, answer = raw(strict, post("/v1/chat/completions", body, LOCAL, KEY))
+    assert status == 503 and int(headers["retry-after"]) > 0
+    assert json.loads(answer)["error"]["type"] == "unavailable_error"
+
+
+def test_connections_that_say_nothing_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Connection, "header_seconds", 0.2)
+
+    async def main() -> None:
+        for listener in (unix_listener(tmp_path / "s.sock"), tcp_listener("127.0.0.1", 0)):
+            async with (
+                LocalClient(make_manager(MockModel(says("x" * 60), delay=0.02))) as local,
+                serving(local, listener),
+            ):
+                name = listener.socket.getsockname()
+                open_it = (
+                    asyncio.open_unix_connection(name)
+                    if isinstance(name, str)
+                    else asyncio.open_connection(*name)
+                )
+                reader, writer = await open_it
+                drip = asyncio.ensure_future(drip_headers(writer))
+                assert await asyncio.wait_for(reader.read(), 10) == b""
+                drip.cancel()
+                writer.close()
+                # An answer that takes longer than headers may is not touched.
+                done = await whole_answer(name)
+                assert done.count(b"x") >= 50
+
+    asyncio.run(main())
+
+
+async def drip_headers(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"GET /health HTTP/1.1\r\n")
+    while True:
+        writer.write(b"X")
+        await asyncio.sleep(0.05)
+
+
+async def whole_answer(name: Any) -> bytes:
+    opened = (
+        asyncio.open_unix_connection(name)
+        if isinstance(name, str)
+        else asyncio.open_connection(*name)
+    )
+    reader, writer = await opened
+    body = json.dumps({"prompt": "hi", "temperature": 0}).encode()
+    writer.write(post("/completion", body, LOCAL))
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    return answer
