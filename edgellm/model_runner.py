@@ -80,6 +80,7 @@ class ModelRunner:
             block_tables=block_tables,
             state_slots=self._state_slots(chunks),
             logits_rows=np.fromiter(_logits_rows(chunks, query_start), np.int32),
+            adapter_scales=self._adapter_scales(chunks),
         )
 
     def _state_slots(self, chunks: list[Chunk]) -> npt.NDArray[np.int32]:
@@ -89,6 +90,12 @@ class ModelRunner:
         if None in slots or len(set(slots)) < len(slots):
             raise ValueError(f"sequences of one step have the state slots {slots}")
         return np.array(slots, np.int32)
+
+    def _adapter_scales(self, chunks: list[Chunk]) -> npt.NDArray[np.float32]:
+        scales = np.zeros((len(chunks), self._program.num_adapters), np.float32)
+        for row, chunk in zip(scales, chunks, strict=True):
+            row[: len(chunk.sequence.adapter_scales)] = chunk.sequence.adapter_scales
+        return scales
 
     def _checked(self, ids: list[int]) -> npt.NDArray[np.int32]:
         """Kernels index the embedding with these and check nothing."""

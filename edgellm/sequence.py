@@ -15,8 +15,10 @@ class Sequence:
     token_ids: prompt, then answer. num_computed_tokens: how many of them are in the cache.
     block_tables: per KV group, the blocks in position order; entries that a sliding window has
     left behind stay in place and are never read again. state_slot: where states of recurrences are
-    kept while the sequence runs; None: it does not run. score_from: every position from here on
-    has its logits reported, and nothing is generated; None: the last position's, to go on from.
+    kept while the sequence runs; None: it does not run. adapter_scales: how much it takes of the
+    model's adapters, in their order; those that are missing count as 0. score_from: every position
+    from here on has its logits reported, and nothing is generated; None: the last position's, to go
+    on from.
     """
 
     seq_id: int
@@ -28,6 +30,7 @@ class Sequence:
     num_computed_tokens: int = 0
     block_tables: list[list[int]] = field(default_factory=list)
     state_slot: int | None = None
+    adapter_scales: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

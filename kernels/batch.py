@@ -4,11 +4,12 @@ Rows of all sequences lie one after another: sequence s owns rows query_start[s]
 query_start[s + 1], the last of which is at position seq_lens[s] - 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+Float32 = npt.NDArray[np.float32]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
@@ -21,6 +22,7 @@ class Batch:
     slot_mapping (G, T): where each row's key and value go, block * block_size + offset.
     block_tables (G, S, B): the blocks of each sequence in position order; unused entries are 0.
     state_slots (S,): where each sequence keeps the states of recurrences.
+    adapter_scales (S, A): how much of each adapter a sequence takes, 0 is none of it.
     logits_rows (L,): the rows whose logits are wanted, ascending.
     """
 
@@ -32,6 +34,13 @@ class Batch:
     block_tables: Int32
     state_slots: Int32
     logits_rows: Int32
+    adapter_scales: Float32 = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+    def row_scales(self) -> Float32:
+        """adapter_scales by row: (T, A)."""
+        if not self.adapter_scales.size:
+            return np.zeros((self.num_tokens, 0), np.float32)
+        return np.repeat(self.adapter_scales, np.diff(self.query_start), axis=0)
 
     @property
     def num_tokens(self) -> int:

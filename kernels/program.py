@@ -99,7 +99,10 @@ class StateLayer:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A recorded forward pass. `outputs` names values: logits (rows "outputs") is always there."""
+    """A recorded forward pass. `outputs` names values: logits (rows "outputs") is always there.
+
+    num_adapters: columns of Batch.adapter_scales that it reads.
+    """
 
     calls: tuple[OpCall, ...]
     outputs: Mapping[str, Value]
@@ -107,3 +110,4 @@ class Program:
     kv_layers: tuple[KVLayer, ...]
     vocab_size: int
     state_layers: tuple[StateLayer, ...] = ()
+    num_adapters: int = 0

@@ -102,7 +102,7 @@ def test_types_and_shapes_are_those_of_batch(work: list[Chunk]) -> None:
     assert batch.block_tables.shape == (GROUPS, len(work), -(-longest // BLOCK_SIZE))
     assert batch.slot_mapping.shape == (GROUPS, batch.num_tokens)
     for name, values in vars(batch).items():
-        expected = np.int64 if name == "slot_mapping" else np.int32
+        expected = {"slot_mapping": np.int64, "adapter_scales": np.float32}.get(name, np.int32)
         assert values.dtype == expected and values.flags.c_contiguous, name
 
 
@@ -138,6 +138,17 @@ def test_run_gives_the_logits_and_close_closes() -> None:
     assert executable.batches == [batch]
     model.close()
     assert executable.closed
+
+
+def test_each_sequence_takes_its_own_of_the_adapters() -> None:
+    groups = (KVGroup(None, ()),) * GROUPS
+    program = Program((), {"logits": Value(0, VOCAB)}, groups, (), VOCAB, num_adapters=2)
+    work = [Chunk(sequence([1, 2], [block]), 2, "last") for block in range(3)]
+    for chunk, scales in zip(work, ((), (0.5,), (0.0, -1.0)), strict=True):
+        chunk.sequence.adapter_scales = scales
+    batch = ModelRunner(Recording(), program).pack(work)
+    assert batch.adapter_scales.tolist() == [[0, 0], [0.5, 0], [0, -1]]
+    assert batch.row_scales()[3].tolist() == [0.5, 0]
 
 
 def test_sequences_of_a_step_must_have_state_slots_of_their_own() -> None:

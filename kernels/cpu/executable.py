@@ -34,6 +34,9 @@ class Executable:
     def run(self, batch: Batch) -> Mapping[str, npt.NDArray[np.float32]]:
         """The program's outputs, float32 (rows, width), as copies."""
         outputs = len(batch.logits_rows)
+        if batch.adapter_scales.shape[1] != self._program.num_adapters:
+            found, wanted = batch.adapter_scales.shape[1], self._program.num_adapters
+            raise ValueError(f"scales of {found} adapters for a program with {wanted}")
         self._reserve(batch.num_tokens, outputs)
         arrays = {
             layout.INPUT_IDS: batch.input_ids,
@@ -43,6 +46,7 @@ class Executable:
             layout.BLOCK_TABLES: batch.block_tables,
             layout.LOGITS_ROWS: batch.logits_rows,
             layout.STATE_SLOTS: batch.state_slots,
+            layout.ADAPTER_SCALES: batch.row_scales(),
         }
         held = {word: np.ascontiguousarray(array) for word, array in arrays.items()}
         for word, array in held.items():
@@ -50,6 +54,7 @@ class Executable:
         self._step[layout.NUM_TOKENS] = batch.num_tokens
         self._step[layout.NUM_OUTPUTS] = outputs
         self._step[layout.NUM_SEQS] = batch.num_seqs
+        self._step[layout.NUM_ADAPTERS] = batch.adapter_scales.shape[1]
         self._step[layout.BLOCKS_PER_SEQ] = batch.block_tables.shape[-1]
         self._step[layout.SCRATCH] = self._scratch.ctypes.data
         self._team.run(self._table.ctypes.data, len(self._table), self._step.ctypes.data)

@@ -18,6 +18,8 @@ BLOCKS_PER_SEQ = 8
 LOGITS_ROWS = 9
 SCRATCH = 10  # SCRATCH_BYTES for each thread
 QUERY_START = 11
+ADAPTER_SCALES = 12  # float32 (rows, adapters)
+NUM_ADAPTERS = 13
 STEP_WORDS = 16
 
 # The op table: the kernel's address, then its args; the last word is 1 where all threads must

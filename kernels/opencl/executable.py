@@ -79,6 +79,7 @@ class Executable:
         """Enqueues the copies of the index arrays, which must stay alive until they are done."""
         sizes = np.diff(batch.query_start)
         step = [counts["tokens"], counts["outputs"], batch.num_seqs, batch.block_tables.shape[-1]]
+        step.append(batch.adapter_scales.shape[1])
         arrays = {
             "step": np.array(step),
             "input_ids": batch.input_ids,
@@ -89,6 +90,7 @@ class Executable:
             "slots": batch.slot_mapping,
             "block_tables": batch.block_tables,
             "rows": batch.logits_rows,
+            "adapter_scales": batch.row_scales().view(np.int32),
         }
         sent = []
         for name, array in arrays.items():

@@ -19,7 +19,7 @@ from edgellm.kernels.program import OpCall, Program, Rows, Value
 
 Index = Literal[
     "step", "input_ids", "positions", "query_start", "row_seqs", "slots", "block_tables",
-    "state_slots", "rows",
+    "state_slots", "rows", "adapter_scales",
 ]  # fmt: skip
 Count = Rows | Literal["seqs"]
 

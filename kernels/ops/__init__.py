@@ -4,6 +4,7 @@ Each call appends an `OpCall`; a backend later runs the recorded `Program` on an
 A family of ops is a file here, and one of the same name in every backend.
 """
 
+from edgellm.kernels.ops.adapters import AdapterOps
 from edgellm.kernels.ops.attention import AttentionOps, RopeLayout
 from edgellm.kernels.ops.elementwise import Activation, RowOps, UnaryActivation
 from edgellm.kernels.ops.heads import HeadOps
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 
-class Builder(RowOps, AttentionOps, HeadOps, ExpertOps, RecurrentOps):
+class Builder(RowOps, AttentionOps, HeadOps, ExpertOps, RecurrentOps, AdapterOps):
     """Records ops of all families."""
 
     def finish(self, **outputs: Value) -> Program:
@@ -38,4 +39,5 @@ class Builder(RowOps, AttentionOps, HeadOps, ExpertOps, RecurrentOps):
             tuple(self.kv_layers),
             outputs["logits"].width,
             tuple(self.state_layers),
+            self.num_adapters,
         )

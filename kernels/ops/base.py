@@ -14,6 +14,7 @@ class Recording:
     kv_layers: list[KVLayer] = field(default_factory=list)
     windows: list[int | None] = field(default_factory=list)  # one per KV group
     state_layers: list[StateLayer] = field(default_factory=list)
+    num_adapters: int = 0
     _count: int = 0
 
     def new_value(self, width: int, rows: Rows) -> Value:

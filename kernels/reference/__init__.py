@@ -12,7 +12,15 @@ from edgellm.errors import BackendError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
-from edgellm.kernels.reference import activation, attention, elementwise, heads, moe, recurrent
+from edgellm.kernels.reference import (
+    activation,
+    adapters,
+    attention,
+    elementwise,
+    heads,
+    moe,
+    recurrent,
+)
 from edgellm.kernels.reference.common import Array, Op
 
 OPS: Mapping[str, Op] = {
@@ -22,6 +30,7 @@ OPS: Mapping[str, Op] = {
     **heads.OPS,
     **moe.OPS,
     **recurrent.OPS,
+    **adapters.OPS,
 }
 
 

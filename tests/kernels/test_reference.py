@@ -213,6 +213,7 @@ def test_every_op_of_the_builder_is_there() -> None:
     x = b.moe_gate(b.position_scale(x, 10, 0.1), b.columns(x, 0, 1))
     x = b.concat_heads(x, x, 1)
     x = b.head_matmul(b.concat_heads(x, x, 1), matrix, 1)
+    x = b.add_direction(b.add_scaled(x, x, 0), vector, 0)
     b.select_outputs(b.columns(x, 0, 2))
     families = [family for family in Builder.__mro__ if issubclass(family, Recording)]
     methods = {name for family in families[1:-1] for name in vars(family) if name[0] != "_"}

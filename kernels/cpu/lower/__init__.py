@@ -8,7 +8,7 @@ a value to whoever writes it.
 from collections.abc import Mapping
 
 from edgellm.errors import BackendError
-from edgellm.kernels.cpu.lower import attention, elementwise, heads, moe, recurrent
+from edgellm.kernels.cpu.lower import adapters, attention, elementwise, heads, moe, recurrent
 from edgellm.kernels.cpu.lower.common import Lowering
 from edgellm.kernels.cpu.plan import Plan
 from edgellm.kernels.kv import KVStorage
@@ -20,6 +20,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     **heads.LOWERINGS,
     **moe.LOWERINGS,
     **recurrent.LOWERINGS,
+    **adapters.LOWERINGS,
 }
 
 

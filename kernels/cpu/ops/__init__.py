@@ -9,6 +9,7 @@ from importlib import import_module
 
 _FAMILIES = (
     "activation",
+    "adapters",
     "attention",
     "convolution",
     "delta_rule",

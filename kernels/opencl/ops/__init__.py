@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl.context import Context
-from edgellm.kernels.opencl.ops import attention, elementwise, heads, moe, products, recurrent
+from edgellm.kernels.opencl.ops import (
+    adapters,
+    attention,
+    elementwise,
+    heads,
+    moe,
+    products,
+    recurrent,
+)
 from edgellm.kernels.opencl.plan import Lowering, Plan
 from edgellm.kernels.program import Program
 
@@ -19,6 +27,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     **attention.LOWERINGS,
     **moe.LOWERINGS,
     **recurrent.LOWERINGS,
+    **adapters.LOWERINGS,
 }
 
 

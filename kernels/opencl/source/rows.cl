@@ -139,3 +139,16 @@ __kernel void concat_heads(__global const int *step, __global const float *a,
     int d = i % (a_dim + b_dim);
     y[i] = d < a_dim ? a[part * a_dim + d] : b[part * b_dim + d - a_dim];
 }
+
+// x + scale * change by the scale that the row's sequence has for one adapter; rows: the tokens of
+// output rows, or none where rows are tokens. change_rows 0: one row of changes for all.
+__kernel void add_scaled(__global const int *step, __global const float *scales,
+                         __global const int *rows, __global const float *x,
+                         __global const float *change, __global float *y, int count_word,
+                         int width, int change_rows, int adapter)
+{
+    ITEM(width);
+    size_t row = i / width, token = rows ? (size_t)rows[row] : row;
+    float scale = scales[token * step[4] + adapter];
+    y[i] = scale == 0.0f ? x[i] : fma(scale, change[row * change_rows * width + i % width], x[i]);
+}

@@ -4,7 +4,7 @@ Sums within a block are exact integers; all else is added in an order that the p
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,21 @@ def test_ops_on_rows_and_the_product_after_them(
     b = Builder()
     y = ROW_OPS[name](b, rows_of(b, normal(rng, VOCABULARY, 96)), rng)
     assert_rows_agree(backends, b.finish(logits=b.matmul(y, random_weight(rng, 29, 96, "Q8_0"))))
+
+
+def test_an_adapter_leaves_other_sequences_as_they_are(backend: CpuBackend) -> None:
+    """Not even a change that is not a number reaches a row whose scale is 0."""
+    b = Builder()
+    x = normal(np.random.default_rng(7), VOCABULARY, 40)
+    x[:, 0] = -0.0
+    change = rows_of(b, np.full_like(x, np.nan))
+    program = b.finish(logits=b.add_scaled(rows_of(b, x), change, 0))
+    work = [(stream, 3) for stream in streams(np.random.default_rng(0), 2, 3, 0)]
+    ids = np.concatenate([stream.ids for stream, _ in work])
+    batch = replace(pack(work), adapter_scales=np.array([[0], [1]], np.float32))
+    got = backend.load(program, storage(program, 0)).run(batch)["logits"]
+    assert_same_bits(got[:3], x[ids[:3]])
+    assert np.isnan(got[3:]).all()
 
 
 # ---------------------------------------------------------------- attention

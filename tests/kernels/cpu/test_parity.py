@@ -1,7 +1,7 @@
 """Every op against the reference backend, on random shapes, values and batches."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, get_args
 
 import numpy as np
@@ -278,6 +278,18 @@ def moe_gate(m: Maker) -> Value:
     return m.b.moe_gate(m.rows(m.pick(36, 1)), m.rows(1, 3))
 
 
+def add_scaled(m: Maker) -> Value:
+    width = m.pick(36, 1)
+    x = m.b.select_outputs(m.rows(width)) if m.pick(True, False) else m.rows(width)
+    change = m.b.select_outputs(m.rows(width)) if x.rows == "outputs" else m.rows(width)
+    return m.b.add_scaled(x, change, m.pick(0, 1))
+
+
+def add_direction(m: Maker) -> Value:
+    width = m.pick(36, 1)
+    return m.b.add_direction(m.rows(width), stored(normal(m.rng, width)), m.pick(0, 1))
+
+
 CASES: Mapping[str, Callable[[Maker], Value]] = {
     "embed": embed,
     "embed_positions": embed_positions,
@@ -306,6 +318,8 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
     "selective_scan": selective_scan,
     "delta_rule": delta_rule,
     "moe_gate": moe_gate,
+    "add_scaled": add_scaled,
+    "add_direction": add_direction,
     "position_scale": position_scale,
     "concat_heads": concat_heads,
     "head_matmul": head_matmul,
@@ -367,7 +381,8 @@ def run_both(
         work = [(stream, m.pick(1, 5, 33, 230)) for stream in all_streams[:: m.pick(1, -1)]]
         total = sum(count for _, count in work)
         wanted = np.flatnonzero(m.rng.random(total) < m.pick(0.2, 0.0))
-        batch = pack(work, wanted)
+        scales = m.rng.choice([0, 0.5, -2], (len(work), program.num_adapters))
+        batch = replace(pack(work, wanted), adapter_scales=scales.astype(np.float32))
         got, want = executable.run(batch)["logits"], specification.run(batch)["logits"]
         assert got.shape == want.shape and got.dtype == want.dtype
         assert_close(got, want)
