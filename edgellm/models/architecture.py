@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from edgellm.kernels.ops import Activation, Gating, RopeLayout
+from edgellm.kernels.ops import Activation, Gating, KeyHeads, RopeLayout
 
 if TYPE_CHECKING:
     from edgellm.models.config import ModelConfig
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 # Root mean square; mean and variance, with the file's weight and bias; the same without either.
 NormKind = Literal["rms", "layer", "plain_layer"]
 # Attention, then feed-forward; both from the same input; parallel where the file's key says so;
-# parallel where a layer has one norm only.
-Residual = Literal["sequential", "parallel", "by_key", "by_norm"]
+# parallel where a layer has one norm only; a single block for each layer.
+Residual = Literal["sequential", "parallel", "by_key", "by_norm", "single"]
 
 Number = Callable[["ModelConfig"], float]
 
@@ -26,6 +26,11 @@ def embedding_scale(config: "ModelConfig") -> float:
 def residual_scale(config: "ModelConfig") -> float:
     """The file's factor for what a block adds, or none."""
     return config.residual_scale or 1.0
+
+
+def divided_by_logit_scale(config: "ModelConfig") -> float:
+    """Granite's key says what logits are divided by."""
+    return 1 / (config.logit_scale or 1.0)
 
 
 def no_scale(config: "ModelConfig") -> float:
@@ -48,6 +53,11 @@ def every_layer(config: "ModelConfig", layer: int) -> bool:
     return True
 
 
+def unless_switched_off(config: "ModelConfig", layer: int) -> bool:
+    """Granite files say with `rope.scaling.finetuned` whether they rotate at all."""
+    return config.rope_finetuned is not False
+
+
 @dataclass(frozen=True)
 class Architecture:
     """How one family differs from a plain pre-norm decoder with grouped-query attention.
@@ -60,7 +70,9 @@ class Architecture:
     window_period: of so many layers the last sees everything and the others a sliding window;
     1: none is windowed. all_windowed: every layer is.
     norm, residual: above. pre_norm: blocks read normed input; False: only their output is normed.
-    qk_norm_last: queries and keys are normed after rotation.
+    qk_norm_last: queries and keys are normed after rotation. gated_queries: each head's queries
+    come with as many numbers that gate its result. key_heads: see Builder.delta_rule.
+    output_norm: the tensor with which the last hidden states are normed.
     attention_width: scores are divided by its square root. attention_softcap, final_softcap: caps
     of scores and logits where no key says one, 0 is none; None: the family has none, whatever the
     file says. alibi: largest bias per position of distance, 0 is none.
@@ -85,6 +97,9 @@ class Architecture:
     residual: Residual = "sequential"
     pre_norm: bool = True
     qk_norm_last: bool = False
+    gated_queries: bool = False
+    key_heads: KeyHeads = "grouped"
+    output_norm: str = "output_norm"
     attention_width: Number = head_dim
     attention_softcap: float | None = None
     final_softcap: float | None = None

@@ -16,6 +16,10 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
     config, row, prefix = r.config, r.architecture, f"blk.{layer}"
     heads, kv_heads = config.num_heads[layer], config.num_kv_heads[layer]
     q, k, v = (_clamped(r, part) for part in _projections(r, layer, x))
+    gate = None
+    if row.gated_queries:
+        gate = r.builder.columns(q, config.head_dim, config.head_dim, heads)
+        q = r.builder.columns(q, 0, config.head_dim, heads)
     if not row.qk_norm_last:
         q, k = _normed(r, layer, q, k)
     alibi = row.alibi(config)
@@ -40,13 +44,15 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
         alibi=alibi or None,
         sinks=r.weights.optional_vector(f"{prefix}.attn_sinks.weight", heads),
     )
+    if gate is not None:
+        mixed = r.builder.gated(gate, mixed, "sigmoid")
     return r.linear(mixed, f"{prefix}.attn_output", config.hidden_size)
 
 
 def _projections(r: Recorder, layer: int, x: Value) -> tuple[Value, Value, Value]:
     """Queries, keys and values: from one matrix, or from three."""
     prefix, head_dim = f"blk.{layer}", r.config.head_dim
-    q_width = r.config.num_heads[layer] * head_dim
+    q_width = r.config.num_heads[layer] * head_dim * (2 if r.architecture.gated_queries else 1)
     kv_width = r.config.num_kv_heads[layer] * head_dim
     if r.has(f"{prefix}.attn_qkv"):
         q, k, v = r.fused_linear(x, f"{prefix}.attn_qkv", (q_width, kv_width, kv_width))

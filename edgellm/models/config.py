@@ -7,6 +7,7 @@ from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.models.architecture import Architecture
 from edgellm.models.keys import Keys
+from edgellm.models.recurrent_config import RecurrentConfig, read_recurrent
 from edgellm.models.registry import architecture
 from edgellm.models.rope import RopeScaling, ScalingKind
 
@@ -62,6 +63,7 @@ class ModelConfig:
     residual_scale: float | None
     logit_scale: float | None
     final_softcap: float | None
+    recurrent: RecurrentConfig
     num_experts: int
     num_experts_used: int
     expert_intermediate_size: int
@@ -81,15 +83,17 @@ def read_config(file: GGUFFile) -> ModelConfig:
     num_layers = keys.integer("block_count", 1, MAX_LAYERS)
     hidden_size = keys.integer("embedding_length", 1, MAX_WIDTH)
     context_length = keys.integer("context_length", 1, MAX_CONTEXT)
-    num_heads = keys.per_layer("attention.head_count", num_layers, 1, MAX_WIDTH)
+    recurrent = read_recurrent(keys)
+    least = 0 if recurrent.sizes else 1  # a hybrid has layers without attention, or without more
+    num_heads = keys.per_layer("attention.head_count", num_layers, least, MAX_WIDTH)
     num_kv_heads = keys.per_layer(
-        "attention.head_count_kv", num_layers, 1, MAX_WIDTH, default=num_heads
+        "attention.head_count_kv", num_layers, least, MAX_WIDTH, default=num_heads
     )
     for heads, kv_heads in zip(num_heads, num_kv_heads, strict=True):
-        if heads % kv_heads:
+        if kv_heads and heads % kv_heads:
             raise keys.refuse("attention.head_count", heads, f"a multiple of {kv_heads} KV heads")
     head_dim = keys.integer(
-        "attention.key_length", 1, MAX_WIDTH, default=max(1, hidden_size // num_heads[0])
+        "attention.key_length", 1, MAX_WIDTH, default=max(1, hidden_size // max(1, *num_heads))
     )
     keys.integer("attention.value_length", head_dim, head_dim, default=head_dim)
     rotary_dim = keys.integer("rope.dimension_count", 2, head_dim, default=head_dim)
@@ -98,7 +102,7 @@ def read_config(file: GGUFFile) -> ModelConfig:
     num_experts = keys.integer("expert_count", 0, MAX_EXPERTS, default=0)
     intermediate_size = tuple(
         width // row.feed_forward_divisor
-        for width in keys.per_layer("feed_forward_length", num_layers, 1, MAX_WIDTH)
+        for width in keys.per_layer("feed_forward_length", num_layers, least, MAX_WIDTH)
     )
     rope_base = keys.number("rope.freq_base", 1.0001, 1e12, default=10000.0)
     norm_key = "rms_epsilon" if row.norm == "rms" else "epsilon"
@@ -131,6 +135,7 @@ def read_config(file: GGUFFile) -> ModelConfig:
         residual_scale=keys.optional_number("residual_scale"),
         logit_scale=keys.optional_number("logit_scale"),
         final_softcap=_softcap(keys, "final_logit_softcapping", row.final_softcap),
+        recurrent=recurrent,
         num_experts=num_experts,
         num_experts_used=keys.integer("expert_used_count", min(num_experts, 1), num_experts, 0),
         expert_intermediate_size=keys.integer("expert_feed_forward_length", 0, MAX_WIDTH, default=0)

@@ -10,15 +10,23 @@ from edgellm.gguf_loader import GGUFFile
 from edgellm.kernels.program import Program, Value, Weight
 from edgellm.models.attention import grouped_query_attention
 from edgellm.models.config import ModelConfig
+from edgellm.models.convolution import gated_short_convolution
+from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
 from edgellm.models.feed_forward import expert_mlp, mlp
 from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
+from edgellm.models.state_space import mamba, mamba2_beside_attention
 from edgellm.models.weights import Weights
 
 Block = Callable[[Recorder, int, Value], Value]
 
 # The first tensor that a layer has names its block; the last row is what is expected of it.
 MIXERS: tuple[tuple[str, Block], ...] = (
+    ("shortconv.conv", gated_short_convolution),
+    ("ssm_conv1d_q", kimi_delta_attention),
+    ("ssm_x", mamba),
+    ("ssm_d", mamba2_beside_attention),
+    ("ssm_a", gated_delta_net),
     ("attn_qkv", grouped_query_attention),
     ("attn_q", grouped_query_attention),
 )
@@ -41,7 +49,7 @@ def record(file: GGUFFile, config: ModelConfig, context_length: int) -> Program:
     x = _embedding(r, table)
     for layer in range(config.num_layers):
         x = _layer(r, layer, x)
-    x = r.norm(b.select_outputs(x), "output_norm")
+    x = r.norm(b.select_outputs(x), row.output_norm)
     logits = r.linear(x, "output", vocab_size) if r.has("output") else b.matmul(x, table)
     logits = _scaled(r, logits, row.logit_factor(config))
     if config.final_softcap is not None:
@@ -62,12 +70,17 @@ def _embedding(r: Recorder, table: Weight) -> Value:
             )
         positions = r.weights.matrix("position_embd.weight", trained, r.config.hidden_size)
         x = r.builder.add(x, r.builder.embed_positions(positions))
-    return r.optional_norm(x, "token_embd_norm")
+    norm = "token_embd_norm"
+    return x if r.architecture.output_norm == norm else r.optional_norm(x, norm)
 
 
 def _layer(r: Recorder, layer: int, x: Value) -> Value:
     prefix, b = f"blk.{layer}", r.builder
     normed = r.norm(x, f"{prefix}.attn_norm") if r.architecture.pre_norm else x
+    factor = r.architecture.residual_factor(r.config)
+    if r.architecture.residual == "single":
+        block = _block((*MIXERS, *FEED_FORWARDS), r, layer)
+        return b.add(x, _scaled(r, block(r, layer, normed), factor))
     mixer, feed_forward = _block(MIXERS, r, layer), _block(FEED_FORWARDS, r, layer)
     # A second norm before attention leaves the first one to the feed-forward block.
     second = f"{prefix}.attn_norm_2"
@@ -77,7 +90,6 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
         ffn_norm = post_norm  # Hugging Face's name for the norm before the feed-forward block
     elif r.has(post_norm) or not r.architecture.pre_norm:
         mixed = r.norm(mixed, post_norm)
-    factor = r.architecture.residual_factor(r.config)
     after = b.add(x, _scaled(r, mixed, factor))
     if not _is_parallel(r, layer):
         normed = r.norm(after, ffn_norm) if r.architecture.pre_norm else after

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from edgellm.errors import GGUFError
 from edgellm.models.architecture import Architecture
-from edgellm.models.families import dense, experts
+from edgellm.models.families import dense, experts, recurrent
 
-ARCHITECTURES: Mapping[str, Architecture] = {**dense.ROWS, **experts.ROWS}
+ARCHITECTURES: Mapping[str, Architecture] = {**dense.ROWS, **experts.ROWS, **recurrent.ROWS}
 
 # Files that users meet beside language models, and what they are.
 _IMAGES = "a model that generates images or video"

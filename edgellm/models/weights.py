@@ -36,11 +36,11 @@ class Weights:
 
     def has(self, name: str) -> bool:
         """Whether the file holds this tensor and the model has it."""
-        return name in self.file.tensors and _of_layer(name) not in self.absent
+        return self._stored(name) in self.file.tensors and _of_layer(name) not in self.absent
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor that is there, in GGUF order without trailing ones."""
-        return _plain(self.file.tensors[name].shape)
+        return _plain(self.file.tensors[self._stored(name)].shape)
 
     def matrix(self, name: str, rows: int, columns: int, matrices: int = 1) -> Weight:
         """`matrices` of (rows, columns), one after another. GGUF shape (columns, rows, matrices).
@@ -49,7 +49,7 @@ class Weights:
         """
         info = self._find(name, (columns, rows, matrices))
         fmt = _format(info)
-        stored = np.asarray(self.file.data(name)).reshape(rows * matrices, -1)
+        stored = np.asarray(self.file.data(info.name)).reshape(rows * matrices, -1)
         if fmt.name == "F64":
             fmt, stored = _as_float32(fmt, stored)
         return Weight(name, fmt.type_id, rows * matrices, columns, stored)
@@ -67,7 +67,7 @@ class Weights:
     ) -> Weight:
         """A small matrix (rows, columns), dequantised."""
         info = self._find(name, shape or (columns, rows))
-        stored = np.asarray(self.file.data(name)).reshape(rows, -1)
+        stored = np.asarray(self.file.data(info.name)).reshape(rows, -1)
         fmt, values = _as_float32(_format(info), stored)
         return Weight(name, fmt.type_id, rows, columns, values)
 
@@ -85,15 +85,20 @@ class Weights:
         return is_known or name.endswith(IGNORED_SUFFIXES) or name.startswith(IGNORED_PREFIXES)
 
     def _find(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
-        info = self.file.tensors.get(name)
+        info = self.file.tensors.get(self._stored(name))
         if info is None:
             raise GGUFError(f"tensor {name} is missing, expected with shape {_plain(shape)}")
         if _plain(info.shape) != _plain(shape):
             raise GGUFError(
                 f"tensor {name} has shape {_plain(info.shape)}, expected {_plain(shape)}"
             )
-        self.read.add(name)
+        self.read.add(info.name)
         return info
+
+    def _stored(self, name: str) -> str:
+        """What the file calls a tensor: Falcon-H1 files leave ".weight" off a norm."""
+        short = name.removesuffix(".weight")
+        return short if name not in self.file.tensors and short in self.file.tensors else name
 
 
 def _of_layer(name: str) -> str:

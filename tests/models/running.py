@@ -1,5 +1,6 @@
 """Runs a model file on the reference backend. Holds no tests."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,15 +8,16 @@ import numpy.typing as npt
 
 from edgellm.gguf_loader import open_gguf
 from edgellm.kernels import reference
-from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.program import Program
 from edgellm.kv_cache import KVTypes, allocate
-from edgellm.model_runner import ModelRunner
+from edgellm.model_runner import Executable, ModelRunner
 from edgellm.models import read_config, record
 from edgellm.sequence import Chunk, Sequence
 from edgellm.types import SamplingParams
 
 Logits = npt.NDArray[np.float32]
+Load = Callable[[Program, KVStorage], Executable]
 
 
 def record_file(path: Path) -> Program:
@@ -26,25 +28,32 @@ def record_file(path: Path) -> Program:
 
 
 class Runner:
-    """A model with room for `capacity` sequences of `max_tokens`."""
+    """A model with room for `capacity` sequences of `max_tokens`. load: a backend's."""
 
-    def __init__(self, path: Path, capacity: int = 2, max_tokens: int = 64) -> None:
+    def __init__(
+        self, path: Path, capacity: int = 2, max_tokens: int = 64, load: Load = reference.load
+    ) -> None:
         self.program = record_file(path)
         self.blocks_each = -(-max_tokens // BLOCK_SIZE)
         groups = len(self.program.kv_groups)
         blocks = (capacity * self.blocks_each,) * groups
-        kv = allocate(self.program, blocks, KVTypes(np.float32, np.float32))
-        self.runner = ModelRunner(reference.load(self.program, kv), self.program)
+        kv = allocate(self.program, blocks, KVTypes(np.float32, np.float32), capacity)
+        self.runner = ModelRunner(load(self.program, kv), self.program)
         self.groups = groups
         self.count = 0
 
     def sequence(self, ids: list[int]) -> Sequence:
         """A new sequence with blocks of its own, in falling order."""
-        first = self.count * self.blocks_each
+        slot, first = self.count, self.count * self.blocks_each
         self.count += 1
         table = list(range(first, first + self.blocks_each))[::-1]
         return Sequence(
-            self.count, ids, len(ids), SamplingParams(), block_tables=[table] * self.groups
+            self.count,
+            ids,
+            len(ids),
+            SamplingParams(),
+            block_tables=[table] * self.groups,
+            state_slot=slot,
         )
 
     def step(self, *work: tuple[Sequence, int]) -> Logits:
@@ -56,7 +65,7 @@ class Runner:
         return logits
 
 
-def logits_of(path: Path, ids: list[int]) -> Logits:
+def logits_of(path: Path, ids: list[int], load: Load = reference.load) -> Logits:
     """Logits of every position of one sequence, computed at once."""
-    runner = Runner(path, capacity=1, max_tokens=len(ids))
+    runner = Runner(path, capacity=1, max_tokens=len(ids), load=load)
     return runner.step((runner.sequence(ids), len(ids)))

@@ -48,7 +48,7 @@ def shapes(name: str) -> Shapes:
     layers = {
         f"blk.{layer}.{part}": shape
         for layer in range(LAYERS)
-        for part, shape in RECIPES[name].layer.items()
+        for part, shape in RECIPES[name].other.get(layer, RECIPES[name].layer).items()
     }
     return {"token_embd.weight": (HIDDEN, VOCAB), **RECIPES[name].top, **layers}
 
@@ -61,7 +61,10 @@ def random_tensor(name: str, shape: tuple[int, ...], format_name: str | None = N
         values = values * 0.1 + 1
     else:
         values *= shape[0] ** -0.5 if len(shape) > 1 else 0.3
-    plain = len(shape) == 1 or name.endswith(("norm.weight", ".bias")) or "ffn_gate_inp" in name
+    if name.endswith("ssm_a"):
+        values = -np.abs(values)  # states decay
+    small = name.endswith(("norm.weight", ".bias")) or "ffn_gate_inp" in name
+    plain = small or len(shape) == 1 or shape[0] % 32 > 0
     fmt = by_name(format_name or ("F32" if plain else "Q8_0"))
     return name, shape, fmt.type_id, quantize_rows(fmt, values)
 
@@ -69,10 +72,12 @@ def random_tensor(name: str, shape: tuple[int, ...], format_name: str | None = N
 Edit = Callable[[dict[str, Any], list[Tensor]], object]
 
 
-def write_tiny(folder: Path, name: str, edit: Edit | None = None) -> Path:
+def write_tiny(
+    folder: Path, name: str, edit: Edit | None = None, format_name: str | None = None
+) -> Path:
     """A model file; `edit` may change its metadata and its list of tensors first."""
     keys = metadata(name)
-    tensors = [random_tensor(t, shape) for t, shape in shapes(name).items()]
+    tensors = [random_tensor(t, shape, format_name) for t, shape in shapes(name).items()]
     if edit is not None:
         edit(keys, tensors)
     return write_gguf(folder / f"{name}.gguf", keys, tensors)

@@ -4,7 +4,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from edgellm.models.architecture import Architecture
+from edgellm.models.architecture import (
+    Architecture,
+    divided_by_logit_scale,
+    unless_switched_off,
+)
 
 if TYPE_CHECKING:
     from edgellm.models.config import ModelConfig
@@ -24,11 +28,6 @@ def _gemma3_attention_width(config: "ModelConfig") -> float:
     """The 27B model, the one of 62 layers, scales by hidden size per head."""
     is_27b = config.num_layers == 62
     return config.hidden_size / config.num_heads[0] if is_27b else config.head_dim
-
-
-def _granite_logit_factor(config: "ModelConfig") -> float:
-    """The key says what to divide by."""
-    return 1 / (config.logit_scale or 1.0)
 
 
 def _cohere_logit_factor(config: "ModelConfig") -> float:
@@ -58,11 +57,6 @@ def _is_windowed(config: "ModelConfig", layer: int) -> bool:
 def _not_every_fourth(config: "ModelConfig", layer: int) -> bool:
     """The last of each four layers has no positions. Source: Yang et al. 2025 (RNoPE)."""
     return layer % 4 != 3
-
-
-def _unless_switched_off(config: "ModelConfig", layer: int) -> bool:
-    """Granite files say with `rope.scaling.finetuned` whether they rotate at all."""
-    return config.rope_finetuned is not False
 
 
 def _baichuan_alibi(config: "ModelConfig") -> float:
@@ -127,7 +121,7 @@ ROWS: Mapping[str, Architecture] = {
         rope="split", norm="layer", residual="by_key", activation="gelu_tanh", gated=False
     ),
     "granite": Architecture(
-        rope="interleaved", rotates=_unless_switched_off, logit_factor=_granite_logit_factor
+        rope="interleaved", rotates=unless_switched_off, logit_factor=divided_by_logit_scale
     ),
     "hunyuan-dense": Architecture(rope="split", qk_norm_last=True),
     "internlm2": Architecture(rope="interleaved"),

@@ -1,0 +1,132 @@
+"""Linear attention by the delta rule. x (T, hidden_size), normed, and so the results."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from edgellm.kernels.program import Value, Weight
+from edgellm.models.convolution import convolved
+from edgellm.models.recorder import Recorder, vector
+from edgellm.models.weights import rows_of
+
+
+def gated_delta_net(r: Recorder, layer: int, x: Value) -> Value:
+    """One decay for each head; keys and queries are shared by heads of values.
+
+    Source: Yang et al. 2024, as Qwen3-Next and Qwen3.5 have it.
+    """
+    b, prefix, recurrent = r.builder, f"blk.{layer}", r.config.recurrent
+    inner, kernel, key_dim, heads, key_heads = recurrent.require(
+        "ssm.inner_size",
+        "ssm.conv_kernel",
+        "ssm.state_size",
+        "ssm.time_step_rank",
+        "ssm.group_count",
+    )
+    value_dim = recurrent.divided("ssm.inner_size", "ssm.time_step_rank")
+    shared = recurrent.divided("ssm.time_step_rank", "ssm.group_count")
+    *mixed, gate = _projections(r, x, prefix, key_heads, key_dim, shared * value_dim)
+    q, k, v = _convolved(r, mixed, f"{prefix}.ssm_conv1d.weight", kernel)
+    beta, alpha = _rates(r, x, prefix, key_heads, shared)
+    y = b.delta_rule(
+        _unit(r, q, key_heads, key_dim**-0.5),
+        _unit(r, k, key_heads),
+        v,
+        b.softplus(alpha, r.weights.vector(f"{prefix}.ssm_dt.bias", heads)),
+        beta,
+        r.weights.vector(f"{prefix}.ssm_a", heads),
+        key_heads=key_heads,
+        order=r.architecture.key_heads,
+    )
+    y = b.rms_norm(
+        y, r.weights.vector(f"{prefix}.ssm_norm.weight", value_dim), r.config.norm_eps, heads
+    )
+    return r.linear(b.gated(gate, y, "silu"), f"{prefix}.ssm_out", r.config.hidden_size)
+
+
+def kimi_delta_attention(r: Recorder, layer: int, x: Value) -> Value:
+    """A decay for each dimension of a key. Source: Kimi Team 2025 (Kimi Linear)."""
+    b, prefix, heads = r.builder, f"blk.{layer}", max(r.config.num_heads)
+    head_dim, kernel = r.config.recurrent.require("kda.head_dim", "ssm.conv_kernel")
+    inner = heads * head_dim
+    q, k, v = (
+        convolved(
+            r,
+            r.linear(x, f"{prefix}.attn_{part}", inner),
+            f"{prefix}.ssm_conv1d_{part}",
+            kernel,
+            flat=False,
+        )
+        for part in "qkv"
+    )
+    decay = r.linear(r.linear(x, f"{prefix}.ssm_f_a", head_dim), f"{prefix}.ssm_f_b", inner)
+    y = b.delta_rule(
+        _unit(r, q, heads, head_dim**-0.5),
+        _unit(r, k, heads),
+        v,
+        b.softplus(decay, r.weights.vector(f"{prefix}.ssm_dt.bias", inner)),
+        r.linear(x, f"{prefix}.ssm_beta", heads),
+        r.weights.matrix_float32(f"{prefix}.ssm_a", heads, 1),
+        key_heads=heads,
+    )
+    y = b.rms_norm(
+        y, r.weights.vector(f"{prefix}.ssm_norm.weight", head_dim), r.config.norm_eps, heads
+    )
+    if r.has(f"{prefix}.attn_gate"):
+        gate = r.linear(x, f"{prefix}.attn_gate", inner)
+    else:
+        gate = r.linear(r.linear(x, f"{prefix}.ssm_g_a", head_dim), f"{prefix}.ssm_g_b", inner)
+    return r.linear(b.gated(gate, y, "sigmoid"), f"{prefix}.attn_output", r.config.hidden_size)
+
+
+def _projections(
+    r: Recorder, x: Value, prefix: str, key_heads: int, key_dim: int, value_dim: int
+) -> Iterator[Value]:
+    """q, k, v and the gate of v; value_dim: of all heads that share a key head.
+
+    One matrix may hold them key head by key head, as Hugging Face does.
+    """
+    widths = key_dim, key_dim, value_dim, value_dim
+    if not r.has(f"{prefix}.ssm_in"):
+        whole = [key_heads * width for width in widths]
+        yield from r.fused_linear(x, f"{prefix}.attn_qkv", whole[:3])
+        yield r.linear(x, f"{prefix}.attn_gate", whole[3])
+        return
+    mixed, first = r.linear(x, f"{prefix}.ssm_in", key_heads * sum(widths)), 0
+    for width in widths:
+        yield r.builder.columns(mixed, first, width, key_heads)
+        first += width
+
+
+def _convolved(r: Recorder, parts: list[Value], name: str, kernel: int) -> Iterator[Value]:
+    """q, k and v along the sequence; their kernels lie in one matrix."""
+    channels, first = sum(part.width for part in parts), 0
+    weight = r.weights.matrix_float32(name, channels, kernel)
+    for part in parts:
+        yield r.builder.short_convolution(part, rows_of(weight, first, part.width), silu=True)
+        first += part.width
+
+
+def _rates(r: Recorder, x: Value, prefix: str, key_heads: int, shared: int) -> tuple[Value, Value]:
+    """How much each head takes in and how much it forgets, before their nonlinearities."""
+    heads = key_heads * shared
+    if not r.has(f"{prefix}.ssm_ba"):
+        return (
+            r.linear(x, f"{prefix}.ssm_beta", heads),
+            r.linear(x, f"{prefix}.ssm_alpha", heads),
+        )
+    both, columns = r.linear(x, f"{prefix}.ssm_ba", 2 * heads), r.builder.columns
+    return columns(both, 0, shared, key_heads), columns(both, shared, shared, key_heads)
+
+
+def _unit(r: Recorder, x: Value, heads: int, factor: float = 1.0) -> Value:
+    """Each head's part divided by its length, times `factor`: a root mean square norm, scaled."""
+    width = x.width // heads
+    return r.builder.rms_norm(
+        x, _constant(width, factor / math.sqrt(width)), r.config.norm_eps**2 / width, heads
+    )
+
+
+def _constant(width: int, value: float) -> Weight:
+    return vector("constant", np.full(width, value, np.float32))
