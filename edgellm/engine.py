@@ -8,6 +8,7 @@ work it sleeps on the inbox. A request can fail; the thread lives on.
 import logging
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -19,7 +20,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.generation import Consumer, Rows
 from edgellm.kernels.batch import Batch
 from edgellm.scheduler import Scheduler
-from edgellm.sequence import Chunk, Sequence
+from edgellm.sequence import BlockCopy, Chunk, Sequence
 from edgellm.types import Stats
 
 _log = logging.getLogger("edgellm")
@@ -27,6 +28,8 @@ _log = logging.getLogger("edgellm")
 
 class Runner(Protocol):
     """What the engine needs of a ModelRunner."""
+
+    def copy(self, copies: Iterable[BlockCopy]) -> None: ...
 
     def pack(self, chunks: list[Chunk]) -> Batch: ...
 
@@ -42,6 +45,7 @@ class Engine:
         self._runner = runner
         self._scheduler = scheduler
         self._consumers: dict[Sequence, Consumer] = {}
+        self._followers: dict[Sequence, list[Consumer]] = {}  # of a prompt that is computed once
         self._seq_ids = count()
         self._steps = 0
         self._tokens_computed = 0
@@ -51,25 +55,40 @@ class Engine:
     def has_work(self) -> bool:
         return self._scheduler.has_work
 
-    def add(self, consumer: Consumer) -> None:
-        """Queues the consumer's sequence; one that cannot run makes the consumer fail."""
-        consumer.sequence.seq_id = next(self._seq_ids)
-        self._consumers[consumer.sequence] = consumer
+    def add(self, consumer: Consumer, *followers: Consumer) -> None:
+        """Queues the consumer's sequence; one that cannot run makes the consumer fail.
+
+        followers: want the same prompt answered, and begin as forks when it is computed.
+        """
+        sequence = consumer.sequence
+        sequence.seq_id = next(self._seq_ids)
+        self._consumers[sequence] = consumer
+        self._followers[sequence] = list(followers)
         try:
-            self._scheduler.add(consumer.sequence)
+            self._scheduler.add(sequence)
         except Exception as error:
-            del self._consumers[consumer.sequence]
-            _tell(consumer, error)
+            for refused in self._leave(sequence):
+                _tell(refused, error)
 
     def abort(self, request_id: str) -> None:
         """Ends every sequence of this request; an unknown id is no error, it may just be over."""
+        for followers in self._followers.values():
+            leaving = [c for c in followers if c.request_id == request_id]
+            followers[:] = [c for c in followers if c not in leaving]
+            _stop_waiting(leaving)
         self._abort(c for c in self._consumers.values() if c.request_id == request_id)
+
+    def clear_cache(self) -> None:
+        """Forgets what was computed before; what runs goes on."""
+        self._scheduler.tables.tree.clear()
 
     def step(self) -> None:
         """Computes one batch. Whatever goes wrong is told to the consumers it concerns."""
         chunks: list[Chunk] = []
+        begun = time.perf_counter()
         try:
             chunks = self._scheduler.schedule()
+            self._runner.copy(self._scheduler.take_copies())
             batch = self._runner.pack(chunks)
             for chunk in chunks:
                 self._consumers[chunk.sequence].begin()
@@ -82,6 +101,7 @@ class Engine:
             return
         self._steps += 1
         self._hand_out(chunks, logits)
+        self._scheduler.observe(chunks, time.perf_counter() - begun)
 
     def close(self) -> None:
         """Ends all sequences and gives back what the backend holds."""
@@ -99,11 +119,11 @@ class Engine:
         """A snapshot; may be asked from any thread."""
         return Stats(
             running=len(self._scheduler.running),
-            waiting=len(self._scheduler.waiting),
+            waiting=len(self._scheduler.waiting) + sum(map(len, self._followers.values())),
             steps=self._steps,
             tokens_computed=self._tokens_computed,
             tokens_generated=self._tokens_generated,
-            blocks_free=tuple(pool.num_free for pool in self._scheduler.pools),
+            blocks_free=tuple(pool.num_free for pool in self._scheduler.tables.pools),
         )
 
     def _hand_out(self, chunks: list[Chunk], logits: Rows) -> None:
@@ -117,28 +137,46 @@ class Engine:
             first += num_rows
 
     def _take(self, sequence: Sequence, rows: Rows) -> None:
-        num_tokens = len(sequence.token_ids)
-        try:
-            finished = self._consumers[sequence].take(rows)
-        except Exception as error:
-            self._fail(sequence, error)
-            return
-        self._tokens_generated += len(sequence.token_ids) - num_tokens
-        if finished:
-            self._scheduler.finish(sequence)
-            del self._consumers[sequence]
+        """Gives rows to the sequence's consumer; those of a new prompt to all who follow, too."""
+        takers = [sequence, *self._fork(sequence)]
+        for taker in takers:
+            num_tokens = len(taker.token_ids)
+            try:
+                finished = self._consumers[taker].take(rows)
+            except Exception as error:
+                self._fail(taker, error)
+                continue
+            self._tokens_generated += len(taker.token_ids) - num_tokens
+            if finished:
+                self._scheduler.finish(taker)
+                self._leave(taker)
+
+    def _fork(self, sequence: Sequence) -> list[Sequence]:
+        """Lets those who follow this sequence begin where it is."""
+        forks = []
+        for follower in self._followers[sequence]:
+            fork = follower.sequence
+            fork.seq_id = next(self._seq_ids)
+            self._scheduler.fork(sequence, fork)
+            self._consumers[fork], self._followers[fork] = follower, []
+            follower.begin()
+            forks.append(fork)
+        self._followers[sequence] = []
+        return forks
 
     def _abort(self, consumers: Iterable[Consumer]) -> None:
         for consumer in list(consumers):
             self._scheduler.finish(consumer.sequence)
-            del self._consumers[consumer.sequence]
-            with suppress(Exception):  # whoever waited may be gone
-                consumer.abort()
+            _stop_waiting(self._leave(consumer.sequence))
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
-        consumer = self._consumers.pop(sequence)
         self._scheduler.finish(sequence)
-        _tell(consumer, error)
+        for consumer in self._leave(sequence):
+            _tell(consumer, error)
+
+    def _leave(self, sequence: Sequence) -> list[Consumer]:
+        """Forgets a sequence; its consumer, and those who waited for its prompt."""
+        return [self._consumers.pop(sequence), *self._followers.pop(sequence)]
 
 
 class EngineThread:
@@ -226,6 +264,12 @@ def _stop(inbox: "queue.SimpleQueue[Action | None]", thread: threading.Thread) -
     inbox.put(None)
     if thread is not threading.current_thread():
         thread.join()
+
+
+def _stop_waiting(consumers: Iterable[Consumer]) -> None:
+    for consumer in consumers:
+        with suppress(Exception):  # whoever waited may be gone
+            consumer.abort()
 
 
 def _tell(consumer: Consumer, error: Exception) -> None:

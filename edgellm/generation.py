@@ -106,7 +106,9 @@ class Generation:
         begun = now if self._begun is None else self._begun
         first = now if self._first is None else self._first
         timings = Timings(begun - self.submitted, first - self.submitted, now - first)
-        usage = Usage(self.sequence.num_prompt_tokens, self._num_generated)
+        sequence = self.sequence
+        cached = min(sequence.num_cached_tokens or 0, sequence.num_prompt_tokens)
+        usage = Usage(sequence.num_prompt_tokens, self._num_generated, cached)
         text += self.detokenizer.flush()
         if logprob is None and self.sequence.params.logprobs is not None:
             logprob = ()

@@ -66,6 +66,43 @@ def _zeros(shape: tuple[int, ...], dtype: KVType) -> KVArray:
     return storage
 
 
+class HostStore:
+    """Blocks in this process's memory: copied here and there, whatever lies inside them.
+
+    The blocks of KV group None are slots of recurrent states.
+    """
+
+    def __init__(self, program: Program, storage: KVStorage) -> None:
+        self._arrays: dict[int | None, list[npt.NDArray[Any]]] = {
+            group: [
+                arrays[layer]
+                for layer, kv in enumerate(program.kv_layers)
+                if kv.group == group
+                for arrays in (storage.keys, storage.values)
+            ]
+            for group in range(len(program.kv_groups))
+        }
+        self._arrays[None] = list(storage.states)
+
+    def copy(self, group: int | None, source: int, target: int) -> None:
+        """Makes block `target` of a group the same as `source`, in all of its layers."""
+        for array in self._arrays[group]:
+            array[target] = array[source]
+
+    def read(self, group: int | None, block: int) -> bytes:
+        """What a block stores, layer by layer, keys before values."""
+        return b"".join(array[block].tobytes() for array in self._arrays[group])
+
+    def write(self, group: int | None, block: int, data: bytes) -> None:
+        """Puts back what `read` gave."""
+        start = 0
+        for array in self._arrays[group]:
+            part = array[block]
+            values = np.frombuffer(data, part.dtype, part.size, start)
+            part[...] = values.reshape(part.shape)
+            start += part.nbytes
+
+
 def bytes_per_token(program: Program, types: KVTypes, group: int) -> int:
     """Bytes that one token's keys and values take in the layers of one KV group."""
     key_bytes, value_bytes = np.dtype(types.keys).itemsize, np.dtype(types.values).itemsize

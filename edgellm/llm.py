@@ -44,6 +44,7 @@ def load(
     adapters: Iterable[str] = (),
     max_num_seqs: int = 8,
     memory_limit: int | None = None,
+    kv_cache_memory: int | None = None,
 ) -> "Model":
     """Loads a model file, or a model of the catalogue, which is pulled first if it must be.
 
@@ -61,6 +62,7 @@ def load(
         adapters=tuple(adapters),
         max_num_seqs=max_num_seqs,
         memory_limit=memory_limit,
+        kv_cache_memory=kv_cache_memory,
     )
     manager = Manager()
     try:

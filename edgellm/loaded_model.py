@@ -19,12 +19,14 @@ from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.program import Program
-from edgellm.kv_cache import KVTypes, allocate
-from edgellm.kv_plan import parse_kv_types, plan_blocks
+from edgellm.kv_cache import HostStore, KVTypes, allocate
+from edgellm.kv_plan import parse_kv_types, plan_blocks, plan_slots
+from edgellm.limits import Limits
 from edgellm.memory import available_memory
 from edgellm.model_runner import ModelRunner
 from edgellm.models import ModelConfig, read_config, record
-from edgellm.scheduler import Limits, Scheduler
+from edgellm.scheduler import Scheduler
+from edgellm.step_cost import StepCost
 from edgellm.tokenizer import Tokenizer, load_tokenizer
 from edgellm.types import (
     DEFAULT_CONTEXT,
@@ -177,11 +179,15 @@ def make_ready(
         windows=tuple(group.window for group in program.kv_groups),
     )
     memory = _memory_for_cache(file, options.memory_limit)
-    num_blocks = plan_blocks(program, limits, types, memory)
-    kv = allocate(program, num_blocks, types, options.max_num_seqs)
+    num_blocks = plan_blocks(program, limits, types, memory, options.kv_cache_memory)
+    num_slots = plan_slots(program, limits, memory)
+    kv = allocate(program, num_blocks, types, num_slots)
     executable = backends.get(backend, options.threads, options.device).load(program, kv)
     pools = tuple(BlockPool(blocks) for blocks in num_blocks)
-    engine = Engine(ModelRunner(executable, program), Scheduler(pools, limits))
+    store = executable.store or HostStore(program, kv)
+    runner = ModelRunner(executable, program, store)
+    states = BlockPool(num_slots) if num_slots else None
+    engine = Engine(runner, Scheduler(pools, limits, states, StepCost()))
     return Ready(backend, limits, program, kv, engine)
 
 
@@ -213,10 +219,10 @@ def _check(options: LoadOptions) -> tuple[str, KVTypes]:
         raise BackendError("draft models are not supported yet: leave draft out")
     if options.adapters:
         raise BackendError("adapters are not supported yet: leave adapters out")
-    for field, least in (("threads", 1), ("context_length", 1), ("memory_limit", 1)):
+    for field in ("threads", "context_length", "memory_limit", "kv_cache_memory"):
         value = getattr(options, field)
-        if value is not None and (not isinstance(value, int) or value < least):
-            raise RequestError(f"{field} is {value!r}: at least {least} is expected", field)
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise RequestError(f"{field} is {value!r}: at least 1 is expected", field)
     if not 1 <= options.max_num_seqs <= 256:
         raise RequestError(
             f"max_num_seqs is {options.max_num_seqs}: 1 to 256 is expected", "max_num_seqs"

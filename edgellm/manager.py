@@ -123,10 +123,13 @@ class Manager:
         seed = int.from_bytes(os.urandom(8)) if params.seed is None else params.seed
         biases = _biases(params, model)
         request_id = request.request_id or f"request-{next(self._request_ids)}"
-        for index in range(params.n):
-            generation = Generation(
+        is_background = _is_background(request)
+        answers = [
+            Generation(
                 request_id=request_id,
-                sequence=Sequence(0, list(prompt), len(prompt), params, index),
+                sequence=Sequence(
+                    0, list(prompt), len(prompt), params, index, is_background=is_background
+                ),
                 tokenizer=model.tokenizer,
                 detokenizer=Detokenizer(
                     model.tokenizer, params.stop, request.skip_special, continues=True
@@ -137,7 +140,9 @@ class Manager:
                 ),
                 max_tokens=max_tokens,
             )
-            self._thread.post(partial(model.engine.add, generation))
+            for index in range(params.n)
+        ]
+        self._thread.post(partial(model.engine.add, *answers))
         return request_id
 
     def abort(self, request_id: str) -> None:
@@ -199,6 +204,14 @@ def find_model(
         architecture(entry.architecture)
     path = resolve(text, report)
     return (path, entry.name, entry.sampling) if entry else (path, path.stem, {})
+
+
+def _is_background(request: Request) -> bool:
+    if request.priority not in ("interactive", "background"):
+        raise RequestError(
+            f"priority is {request.priority!r}: interactive or background is expected", "priority"
+        )
+    return request.priority == "background"
 
 
 def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:

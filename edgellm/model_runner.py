@@ -13,13 +13,26 @@ from edgellm.errors import RequestError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import Program
-from edgellm.sequence import Chunk
+from edgellm.sequence import BlockCopy, Chunk
 
 Logits = npt.NDArray[np.float32]
 
 
+class BlockStore(Protocol):
+    """Where a backend keeps blocks of keys and values, and states as those of group None."""
+
+    def copy(self, group: int | None, source: int, target: int) -> None: ...
+
+    def read(self, group: int | None, block: int) -> bytes: ...
+
+    def write(self, group: int | None, block: int, data: bytes) -> None: ...
+
+
 class Executable(Protocol):
-    """What a backend's load() returns."""
+    """What a backend's load() returns. store: None where blocks lie in the KVStorage."""
+
+    @property
+    def store(self) -> BlockStore | None: ...
 
     def run(self, batch: Batch) -> Mapping[str, Logits]: ...
 
@@ -29,14 +42,20 @@ class Executable(Protocol):
 class ModelRunner:
     """One loaded model on one backend."""
 
-    def __init__(self, executable: Executable, program: Program) -> None:
+    def __init__(self, executable: Executable, program: Program, store: BlockStore) -> None:
         self._executable = executable
         self._program = program
+        self._store = store
 
     @property
     def num_groups(self) -> int:
         """Block tables that a sequence of this model has."""
         return len(self._program.kv_groups)
+
+    def copy(self, copies: Iterable[BlockCopy]) -> None:
+        """Copies blocks, one after another."""
+        for copy in copies:
+            self._store.copy(copy.group, copy.source, copy.target)
 
     def pack(self, chunks: list[Chunk]) -> Batch:
         """The index arrays of one step that computes `chunks`, in their order.

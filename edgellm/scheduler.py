@@ -2,68 +2,46 @@
 
 Decode first; then prefill in chunks within a token budget: the oldest prefill is sure of half of
 it, the shortest come first in the rest. Blocks that run out are taken from the newest sequences,
-which are computed again later (preempted). An older sequence never waits for a newer one, so each
-one comes to its end. Knows nothing of tensors, text or models. Plain Python.
+which are computed again later (preempted), apart from what the cache still has of them. An older
+sequence never waits for a newer one, so each one comes to its end. A background sequence counts
+as one that came BACKGROUND_DELAY steps later: it waits for others, but not for ever. Knows
+nothing of tensors, text or models. Plain Python.
 """
 
-from collections import deque
+from bisect import insort
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from edgellm.block_pool import BlockPool
+from edgellm.block_tables import BlockTables
 from edgellm.errors import ContextOverflow, RequestError
-from edgellm.sequence import Chunk, LogitsRows, Sequence
+from edgellm.limits import Limits
+from edgellm.prefix_tree import Hit
+from edgellm.sequence import BlockCopy, Chunk, LogitsRows, Sequence
+from edgellm.step_cost import StepCost
 
-
-@dataclass(frozen=True)
-class Limits:
-    """What one step and one sequence may use.
-
-    context_length: tokens of a sequence. max_num_seqs: sequences in flight. block_size: tokens
-    per block. token_budget: rows per step. max_logits_rows: rows of logits that scoring may ask
-    of one step. windows: per KV group the keys a query sees, itself included; None is all.
-    """
-
-    context_length: int
-    max_num_seqs: int
-    block_size: int
-    token_budget: int
-    max_logits_rows: int
-    windows: tuple[int | None, ...]
-
-    def __post_init__(self) -> None:
-        if self.token_budget <= self.max_num_seqs:
-            raise ValueError("a step's token budget must leave room beside one token per sequence")
-
-    def blocks(self, group: int, num_tokens: int) -> int:
-        """The most blocks that a sequence of `num_tokens` holds at once in this group."""
-        window = self.windows[group]
-        # A window and a chunk need not begin at a block's start: hence one block more for each.
-        whole = _ceil(num_tokens, self.block_size)
-        if window is None:
-            return whole
-        return min(whole, _ceil(window + self.token_budget, self.block_size) + 1)
-
-    def left_behind(self, group: int, num_computed_tokens: int) -> int:
-        """How many leading blocks no query from this position on can see."""
-        window = self.windows[group]
-        if window is None:
-            return 0
-        return max(0, num_computed_tokens - window + 1) // self.block_size
+BACKGROUND_DELAY = 10_000  # steps
 
 
 class Scheduler:
-    """Sequences waiting and running, in order of arrival, and the blocks they hold."""
+    """Sequences waiting and running, each in the order in which they are served.
 
-    def __init__(self, pools: tuple[BlockPool, ...], limits: Limits) -> None:
-        for group, pool in enumerate(pools):
-            if pool.num_blocks < limits.blocks(group, limits.context_length):
-                raise ValueError(f"the pool of group {group} does not hold one whole context")
-        self.pools = pools
+    states: the pool of recurrent states, of models that have one. cost: chooses how much prefill
+    a step takes; None always fills the token budget.
+    """
+
+    def __init__(
+        self,
+        pools: tuple[BlockPool, ...],
+        limits: Limits,
+        states: BlockPool | None = None,
+        cost: StepCost | None = None,
+    ) -> None:
         self.limits = limits
-        self.waiting: deque[Sequence] = deque()
+        self.tables = BlockTables(pools, limits, states)
+        self.cost = cost
+        self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
-        self._free_slots = list(range(limits.max_num_seqs))[::-1]
+        self._steps = 0
 
     @property
     def has_work(self) -> bool:
@@ -76,85 +54,158 @@ class Scheduler:
             raise RequestError("the prompt is empty: give at least one token", field="prompt")
         if len(sequence.token_ids) > room:
             raise ContextOverflow(len(sequence.token_ids), self.limits.context_length)
-        self.waiting.append(sequence)
+        sequence.turn = self._steps + BACKGROUND_DELAY * sequence.is_background
+        insort(self.waiting, sequence, key=_order)
 
     def finish(self, sequence: Sequence) -> None:
-        """Forgets a sequence, at whatever point it is, and frees its blocks."""
+        """Forgets a sequence, at whatever point it is; the cache keeps what it computed."""
         if sequence in self.running:
             self.running.remove(sequence)
-            self._release(sequence)
+            self.tables.release(sequence)
         else:
             self.waiting.remove(sequence)
 
+    def fork(self, parent: Sequence, child: Sequence) -> None:
+        """Adds a child that begins with the parent's computed tokens, without computing them again.
+
+        It shares the parent's blocks, and its turn. Where no more sequences may run it waits, and
+        finds the blocks in the cache; it must then have a token after them before the next step.
+        """
+        child.turn = parent.turn
+        if parent in self.running and len(self.running) < self.limits.max_num_seqs:
+            self.tables.fork(parent, child)
+            insort(self.running, child, key=_order)
+            return
+        if parent in self.running:
+            self.tables.keep(parent)
+        insort(self.waiting, child, key=_order)
+
+    def rollback(self, sequence: Sequence, num_tokens: int) -> None:
+        """Takes the last `num_tokens` tokens of a sequence back, and what is computed of them.
+
+        For guesses that were wrong, this is cheap. Further back it may have to compute again.
+        """
+        length = len(sequence.token_ids) - num_tokens
+        if not 0 < length <= len(sequence.token_ids):
+            raise ValueError(f"{num_tokens} of {len(sequence.token_ids)} tokens to take back")
+        computed = max(0, sequence.num_computed_tokens - length)
+        if computed and not self.tables.rollback(sequence, computed):
+            self._preempt(sequence)
+        del sequence.token_ids[length:]
+        sequence.num_draft_tokens = 0
+
     def schedule(self) -> list[Chunk]:
         """The chunks of the next step; their blocks are in the sequences' tables."""
+        self._steps += 1
         self._admit()
         planned: dict[Sequence, Chunk] = {}
-        decodes = [s for s in self.running if _remaining(s) == 1]
-        prefills = [s for s in self.running if _remaining(s) > 1]
         rows = self.limits.max_logits_rows
-        shares = [(s, 1) for s in decodes]
-        shares += _share_out(self.limits.token_budget - len(decodes), prefills)
-        for sequence, share in shares:
+        for sequence, share in self._shares():
             if sequence not in self.running:
                 continue  # preempted for an older one
-            count, logits = _cut(sequence, share, rows)
+            count, logits = self._cut(sequence, share, rows)
             if count and self._reserve(sequence, count, planned):
-                planned[sequence] = Chunk(sequence, count, logits)
-                rows -= count if logits == "all" else 0
+                planned[sequence] = Chunk(sequence, count, logits, sequence.is_decode)
+                rows -= count if sequence.score_from is not None and logits == "all" else 0
         return list(planned.values())
 
+    def take_copies(self) -> list[BlockCopy]:
+        """Blocks to be copied, in this order, before the step that was planned last runs."""
+        return self.tables.take_copies()
+
     def commit(self, chunks: Iterable[Chunk]) -> None:
-        """Records that these chunks are computed; frees the blocks that windows leave behind."""
+        """Records that these chunks are computed; others may find them in the cache from now on."""
         for chunk in chunks:
-            sequence = chunk.sequence
-            before = sequence.num_computed_tokens
-            sequence.num_computed_tokens += chunk.count
-            for group, pool in enumerate(self.pools):
-                first = self.limits.left_behind(group, before)
-                last = self.limits.left_behind(group, sequence.num_computed_tokens)
-                pool.free(sequence.block_tables[group][first:last])
+            self.tables.advance(chunk.sequence, chunk.count)
+            if self.tables.states is not None and self._ends_at_checkpoint(chunk.sequence):
+                self.tables.keep(chunk.sequence)
+
+    def observe(self, chunks: Iterable[Chunk], seconds: float) -> None:
+        """Says how long the step with these chunks took."""
+        if self.cost is not None:
+            counts = [(chunk.count, chunk.is_decode) for chunk in chunks]
+            decode = sum(count for count, is_decode in counts if is_decode)
+            self.cost.observe(decode, sum(count for count, _ in counts) - decode, seconds)
 
     def check_integrity(self) -> None:
-        """RuntimeError unless queues, tables and pools agree."""
-        arrivals = [s.seq_id for s in (*self.running, *self.waiting)]
-        if arrivals != sorted(set(arrivals)):
-            raise RuntimeError(f"sequences are out of order: {arrivals}")
+        """RuntimeError unless queues, tables, tree and pools agree."""
+        for queue in (self.running, self.waiting):
+            orders = [_order(sequence) for sequence in queue]
+            if orders != sorted(set(orders)):
+                raise RuntimeError(f"sequences are out of order: {orders}")
+        if set(self.running) & set(self.waiting):
+            raise RuntimeError("a sequence runs and waits")
         if len(self.running) > self.limits.max_num_seqs:
             raise RuntimeError(f"{len(self.running)} sequences are running")
         for sequence in self.waiting:
             held = any(sequence.block_tables) or sequence.state_slot is not None
             if held or sequence.num_computed_tokens:
                 raise RuntimeError(f"sequence {sequence.seq_id} waits and holds blocks")
-        slots = [*self._free_slots, *(s.state_slot for s in self.running)]
-        if set(slots) != set(range(self.limits.max_num_seqs)) or len(slots) != len(set(slots)):
-            raise RuntimeError(f"state slots are lost or shared: {slots}")
-        for group, pool in enumerate(self.pools):
-            pool.check_integrity(self._held(s, group) for s in self.running)
-            for sequence in self.running:
-                covered = len(sequence.block_tables[group]) * self.limits.block_size
-                if covered < sequence.num_computed_tokens:
-                    raise RuntimeError(f"sequence {sequence.seq_id} lacks blocks")
+        self.tables.check_integrity(self.running)
 
     def _admit(self) -> None:
         """Lets waiting sequences in, in order, while all of their tokens so far will fit."""
-        while self.waiting and len(self.running) < self.limits.max_num_seqs:
+        while self.waiting:
             candidate = self.waiting[0]
-            for group, pool in enumerate(self.pools):
-                promised = sum(self._lacking(s, group) for s in self.running)
-                # One block more per running sequence, or it would soon be preempted again.
-                wanted = self._lacking(candidate, group) + len(self.running)
-                if promised + wanted > pool.num_free:
+            is_full = len(self.running) == self.limits.max_num_seqs
+            if is_full and _order(self.running[-1]) < _order(candidate):
+                return
+            hit = self.tables.find(candidate)
+            while not self._has_room(candidate, hit):
+                if _order(self.running[-1]) < _order(candidate):
                     return
-            candidate.block_tables = [[] for _ in self.pools]
-            candidate.state_slot = self._free_slots.pop()
-            self.running.append(self.waiting.popleft())
+                self._preempt(self.running[-1])
+            self.tables.enter(candidate, hit)
+            self.waiting.remove(candidate)
+            insort(self.running, candidate, key=_order)
+
+    def _has_room(self, candidate: Sequence, hit: Hit) -> bool:
+        if not self.running:
+            return True
+        if len(self.running) == self.limits.max_num_seqs:
+            return False
+        costs = self.tables.cost(candidate, hit)
+        for group, (pool, cost) in enumerate(zip(self.tables.pools, costs, strict=True)):
+            promised = sum(self.tables.lacking(s, group) for s in self.running)
+            # One block more per running sequence, or it would soon be preempted again.
+            if promised + cost + len(self.running) > pool.num_free:
+                return False
+        return True
+
+    def _shares(self) -> list[tuple[Sequence, int]]:
+        """Who may compute how many tokens in this step, those that go first ahead."""
+        decodes = [s for s in self.running if s.is_decode]
+        prefills = [s for s in self.running if s.num_remaining_tokens and not s.is_decode]
+        shares = [(s, s.num_remaining_tokens) for s in decodes]
+        rows = sum(share for _, share in shares)
+        budget = max(1, self.limits.token_budget - rows)
+        if self.cost is not None:
+            budget = min(budget, self.cost.prefill_tokens(rows))
+        return shares + _share_out(budget, prefills)
+
+    def _cut(self, sequence: Sequence, share: int, rows: int) -> tuple[int, LogitsRows]:
+        """How much of its share a sequence can use in one chunk, and which logits that needs."""
+        done, remaining = sequence.num_computed_tokens, sequence.num_remaining_tokens
+        if sequence.score_from is not None:
+            if done < sequence.score_from:
+                return min(share, remaining, sequence.score_from - done), "none"
+            return min(share, remaining, rows), "all"
+        if sequence.is_decode:
+            return remaining, "all" if sequence.num_draft_tokens else "last"
+        if sequence.num_draft_tokens:
+            return min(share, remaining - 1 - sequence.num_draft_tokens), "none"
+        to_checkpoint = sequence.num_prompt_tokens - 1 - done
+        if self.tables.states is not None and to_checkpoint > 0:
+            share = min(share, to_checkpoint)
+        return min(share, remaining), "last" if share >= remaining else "none"
+
+    def _ends_at_checkpoint(self, sequence: Sequence) -> bool:
+        """A recurrent state is kept before a prompt's last token: the prompt may come again."""
+        return sequence.num_computed_tokens == sequence.num_prompt_tokens - 1
 
     def _reserve(self, sequence: Sequence, count: int, planned: dict[Sequence, Chunk]) -> bool:
         """Gives `sequence` the blocks for `count` more tokens, preempting newer ones if need be."""
-        blocks = _ceil(sequence.num_computed_tokens + count, self.limits.block_size)
-        missing = [max(0, blocks - len(table)) for table in sequence.block_tables]
-        while any(n > p.num_free for n, p in zip(missing, self.pools, strict=True)):
+        while not self.tables.reserve(sequence, count):
             newest = self.running[-1]
             if newest is sequence:
                 if len(self.running) == 1:
@@ -162,38 +213,18 @@ class Scheduler:
                 return False
             planned.pop(newest, None)
             self._preempt(newest)
-        for n, pool, table in zip(missing, self.pools, sequence.block_tables, strict=True):
-            table += pool.allocate(n)
         return True
 
     def _preempt(self, sequence: Sequence) -> None:
         if sequence.score_from is not None:  # what is reported stays reported
             sequence.score_from = max(sequence.score_from, sequence.num_computed_tokens)
         self.running.remove(sequence)
-        self._release(sequence)
-        self.waiting.appendleft(sequence)
-
-    def _release(self, sequence: Sequence) -> None:
-        for group, pool in enumerate(self.pools):
-            pool.free(self._held(sequence, group))
-        sequence.block_tables = []
-        sequence.num_computed_tokens = 0
-        assert sequence.state_slot is not None
-        self._free_slots.append(sequence.state_slot)
-        sequence.state_slot = None
-
-    def _held(self, sequence: Sequence, group: int) -> list[int]:
-        first = self.limits.left_behind(group, sequence.num_computed_tokens)
-        return sequence.block_tables[group][first:]
-
-    def _lacking(self, sequence: Sequence, group: int) -> int:
-        """Blocks still to be allocated for the tokens that the sequence has now."""
-        held = len(self._held(sequence, group)) if sequence.block_tables else 0
-        return max(0, self.limits.blocks(group, len(sequence.token_ids)) - held)
+        self.tables.release(sequence)
+        insort(self.waiting, sequence, key=_order)
 
 
-def _remaining(sequence: Sequence) -> int:
-    return len(sequence.token_ids) - sequence.num_computed_tokens
+def _order(sequence: Sequence) -> tuple[int, int]:
+    return sequence.turn, sequence.seq_id
 
 
 def _share_out(budget: int, prefills: list[Sequence]) -> list[tuple[Sequence, int]]:
@@ -201,24 +232,10 @@ def _share_out(budget: int, prefills: list[Sequence]) -> list[tuple[Sequence, in
     if not prefills:
         return []
     oldest, *others = prefills
-    left = budget - min(_remaining(oldest), (budget + 1) // 2)
+    left = budget - min(oldest.num_remaining_tokens, (budget + 1) // 2)
     shares = []
-    for sequence in sorted(others, key=_remaining):
-        share = min(left, _remaining(sequence))
+    for sequence in sorted(others, key=lambda s: s.num_remaining_tokens):
+        share = min(left, sequence.num_remaining_tokens)
         left -= share
         shares.append((sequence, share))
     return [(oldest, budget - sum(share for _, share in shares)), *shares]
-
-
-def _cut(sequence: Sequence, share: int, rows: int) -> tuple[int, LogitsRows]:
-    """How much of its share a sequence can use in one chunk, and which logits that needs."""
-    done, remaining = sequence.num_computed_tokens, _remaining(sequence)
-    if sequence.score_from is None:
-        return min(share, remaining), "last" if share >= remaining else "none"
-    if done < sequence.score_from:
-        return min(share, remaining, sequence.score_from - done), "none"
-    return min(share, remaining, rows), "all"
-
-
-def _ceil(tokens: int, block_size: int) -> int:
-    return -(-tokens // block_size)

@@ -13,12 +13,16 @@ class Sequence:
     """Tokens so far and where their keys and values lie.
 
     token_ids: prompt, then answer. num_computed_tokens: how many of them are in the cache.
-    block_tables: per KV group, the blocks in position order; entries that a sliding window has
-    left behind stay in place and are never read again. state_slot: where states of recurrences are
-    kept while the sequence runs; None: it does not run. adapter_scales: how much it takes of the
-    model's adapters, in their order; those that are missing count as 0. score_from: every position
-    from here on has its logits reported, and nothing is generated; None: the last position's, to go
-    on from.
+    block_tables: per KV group, the blocks in position order, of which the first left_behind[group]
+    are not held (any more): a sliding window never reads them again. state_slot: where states of
+    recurrences are kept while the sequence runs; None: it does not run. adapter_scales: how much it
+    takes of the model's adapters, in their order; those that are missing count as 0. score_from:
+    every position from here on has its logits reported, and nothing is generated; None: the last
+    position's, to go on from.
+    num_draft_tokens: so many tokens at the end of token_ids are guesses; they are computed in one
+    chunk with the token before them, all logits reported, and may be rolled back.
+    num_cached_tokens: tokens found in the cache when the sequence was first let in; None before.
+    is_background: others go first. turn: the place in the order in which sequences are served.
     """
 
     seq_id: int
@@ -27,16 +31,47 @@ class Sequence:
     params: SamplingParams
     sample_index: int = 0
     score_from: int | None = None
+    num_draft_tokens: int = 0
+    is_background: bool = False
+    turn: int = 0
     num_computed_tokens: int = 0
+    num_cached_tokens: int | None = None
     block_tables: list[list[int]] = field(default_factory=list)
+    left_behind: list[int] = field(default_factory=list)
     state_slot: int | None = None
     adapter_scales: tuple[float, ...] = ()
+
+    @property
+    def num_remaining_tokens(self) -> int:
+        """Tokens that are not computed yet."""
+        return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def is_decode(self) -> bool:
+        """Whether the next step computes one token, and the guesses after it."""
+        return self.num_remaining_tokens == 1 + self.num_draft_tokens
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows that a step computes: `count` tokens of `sequence` from its num_computed_tokens on."""
+    """Rows that a step computes: `count` tokens of `sequence` from its num_computed_tokens on.
+
+    is_decode: they are all that the sequence has left.
+    """
 
     sequence: Sequence
     count: int
     logits: LogitsRows
+    is_decode: bool = False
+
+
+@dataclass(frozen=True)
+class BlockCopy:
+    """What block `source` of a KV group stores is wanted in `target` before the next step.
+
+    group: None for slots of recurrent states.
+    """
+
+    group: int | None
+    source: int
+    target: int

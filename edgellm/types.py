@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from edgellm.sampling_params import SamplingParams as SamplingParams
 
+Priority = Literal["interactive", "background"]
 FinishReason = Literal["stop", "length", "abort"]
 
 DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for more
@@ -25,7 +26,10 @@ class TokenLogprob:
 
 @dataclass(frozen=True)
 class Usage:
-    """Token counts of one request."""
+    """Token counts of one request.
+
+    cached_tokens: those of the prompt that were found in the cache and not computed again.
+    """
 
     prompt_tokens: int
     completion_tokens: int
@@ -47,7 +51,8 @@ class Request:
 
     prompt: text, or token ids taken as they are. add_special, parse_special: how text is
     tokenised. model: a loaded model's name; None is the only one loaded. skip_special: control
-    tokens of the answer are left out of its text.
+    tokens of the answer are left out of its text. priority: a background request lets interactive
+    ones go first, though not for ever.
     """
 
     prompt: str | tuple[int, ...]
@@ -57,6 +62,7 @@ class Request:
     add_special: bool = True
     parse_special: bool = True
     skip_special: bool = True
+    priority: Priority = "interactive"
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,8 @@ class LoadOptions:
 
     backend: auto, cpu, opencl or reference. device: of opencl, a number in the list of `edgellm
     doctor` or a part of its name. threads, context_length (tokens), memory_limit (bytes, of
-    weights and cache together): None is chosen from the machine and the model. kv_cache_type:
+    weights and cache together), kv_cache_memory (bytes, of the cache alone, where prompts that
+    come again are found): None is chosen from the machine and the model. kv_cache_type:
     f32, f16, or "K/V" for each apart. max_num_seqs: answers computed side by side.
     """
 
@@ -113,6 +120,7 @@ class LoadOptions:
     adapters: tuple[str, ...] = ()
     max_num_seqs: int = 8
     memory_limit: int | None = None
+    kv_cache_memory: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A model and a tokenizer without weights: what the engine says can be written in a test."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +10,11 @@ from edgellm.block_pool import BlockPool
 from edgellm.chat_template.messages import read_traits, shape_messages
 from edgellm.engine import Engine
 from edgellm.errors import RequestError
+from edgellm.limits import Limits
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
-from edgellm.scheduler import Limits, Scheduler
-from edgellm.sequence import Chunk
+from edgellm.scheduler import Scheduler
+from edgellm.sequence import BlockCopy, Chunk
 from edgellm.tokenizer.special import FimTokens
 from edgellm.types import ModelInfo
 
@@ -83,6 +84,9 @@ class MockModel:
         self.error: Exception | None = None
         self.batches: list[list[tuple[int, int]]] = []  # (seq_id, count) of every step
         self.is_closed = False
+
+    def copy(self, copies: Iterable[BlockCopy]) -> None:
+        pass
 
     def pack(self, chunks: list[Chunk]) -> list[Chunk]:
         return chunks

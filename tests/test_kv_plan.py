@@ -10,7 +10,7 @@ from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.program import KVGroup, KVLayer, Program, StateLayer, Value
 from edgellm.kv_cache import KVTypes, bytes_per_token
 from edgellm.kv_plan import parse_kv_types, plan_blocks
-from edgellm.scheduler import Limits
+from edgellm.limits import Limits
 
 F16 = KVTypes(np.float16, np.float16)
 MIB = 1 << 20
@@ -29,14 +29,26 @@ def limits(context_length: int = 1024, max_num_seqs: int = 4) -> Limits:
 
 def test_every_sequence_gets_a_whole_context_when_memory_is_plenty() -> None:
     # 1024 tokens are 32 blocks; a window of 64 and a step of 40 touch at most 5.
-    assert plan_blocks(program(), limits(), F16, 1000 * MIB) == (4 * 32, 4 * 5)
+    assert plan_blocks(program(), limits(), F16, 1000 * MIB) == (4 * 32, 8 * 5)
+    # Of a single sequence two contexts, or nothing would be found again after the next one.
+    assert plan_blocks(program(), limits(1024, 1), F16, 1000 * MIB) == (2 * 32, 4 * 5)
 
 
 def test_more_than_one_context_takes_half_of_the_memory_at_most() -> None:
     one = (32 * 2 + 5) * bytes_per_token(program(), F16, 1) * 32
     full, windowed = plan_blocks(program(), limits(), F16, 4 * one)
-    assert full == 2 * 32 and windowed == 2 * 5
+    assert 32 < full < 2 * 32 and 5 < windowed < 4 * 5
+    assert full * 2 + windowed <= 2 * (32 * 2 + 5)
     assert plan_blocks(program(), limits(), F16, one) == (32, 5)
+
+
+def test_the_cache_may_be_given_its_size() -> None:
+    one = (32 * 2 + 5) * bytes_per_token(program(), F16, 1) * 32
+    assert plan_blocks(program(), limits(), F16, 100 * one, wanted=one) == (32, 5)
+    full, windowed = plan_blocks(program(), limits(), F16, 100 * one, wanted=50 * one)
+    assert 49 * 69 <= full * 2 + windowed <= 50 * 69
+    with pytest.raises(BackendError, match="1024 tokens needs"):
+        plan_blocks(program(), limits(), F16, 100 * one, wanted=one - 1)
 
 
 def test_a_context_that_does_not_fit_is_refused_with_numbers() -> None:
@@ -46,14 +58,19 @@ def test_a_context_that_does_not_fit_is_refused_with_numbers() -> None:
         plan_blocks(program(), limits(), F16, -5)
 
 
-@given(st.integers(1, 5000), st.integers(1, 8), st.integers(0, 64 * MIB))
-def test_a_plan_keeps_to_its_memory(context: int, seqs: int, memory: int) -> None:
+SIZES = st.integers(0, 64 * MIB)
+
+
+@given(st.integers(1, 5000), st.integers(1, 8), SIZES, st.none() | SIZES)
+def test_a_plan_keeps_to_its_memory(
+    context: int, seqs: int, memory: int, wanted: int | None
+) -> None:
     try:
-        blocks = plan_blocks(program(), limits(context, seqs), F16, memory)
+        blocks = plan_blocks(program(), limits(context, seqs), F16, memory, wanted)
     except BackendError:
         return
     size = sum(n * 32 * bytes_per_token(program(), F16, g) for g, n in enumerate(blocks))
-    assert size <= memory
+    assert size <= (memory if wanted is None else min(memory, wanted))
     for group, count in enumerate(blocks):
         assert count >= limits(context, seqs).blocks(group, context)
 

@@ -107,6 +107,7 @@ def test_load_says_what_is_wrong(
         ({"threads": 0}, RequestError),
         ({"context_length": 0}, RequestError),
         ({"memory_limit": -1}, RequestError),
+        ({"kv_cache_memory": 0}, RequestError),
         ({"max_num_seqs": 0}, RequestError),
         ({"gpu_layers": 8}, BackendError),
         ({"device": "gpu"}, RequestError),
@@ -186,4 +187,5 @@ def test_smollm2_stores_keys_and_values_as_told(smollm2: Path, types: str) -> No
     ) as model:
         # 30 layers, 3 heads of 64, 64 tokens
         per_type = {"f32": 8, "f16/f32": 6}[types]
-        assert model.info.kv_cache_bytes == 30 * 3 * 64 * 64 * per_type
+        # the context twice, so that something is found again
+        assert model.info.kv_cache_bytes == 2 * 30 * 3 * 64 * 64 * per_type

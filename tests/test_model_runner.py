@@ -22,6 +22,8 @@ GROUPS, VOCAB = 2, 1000
 class Recording:
     """An executable that keeps what it was given."""
 
+    store = None
+
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.closed = False
@@ -37,10 +39,28 @@ class Recording:
         self.closed = True
 
 
+class Copies:
+    """A store of blocks that keeps what it was told to copy."""
+
+    def __init__(self) -> None:
+        self.copies: list[tuple[int | None, int, int]] = []
+
+    def copy(self, group: int | None, source: int, target: int) -> None:
+        self.copies.append((group, source, target))
+
+    def read(self, group: int | None, block: int) -> bytes:
+        raise NotImplementedError
+
+    def write(self, group: int | None, block: int, data: bytes) -> None:
+        raise NotImplementedError
+
+
 def runner(executable: Recording | None = None) -> ModelRunner:
     groups = tuple(KVGroup(window, ()) for window in (None, 8))
     return ModelRunner(
-        executable or Recording(), Program((), {"logits": Value(0, VOCAB)}, groups, (), VOCAB)
+        executable or Recording(),
+        Program((), {"logits": Value(0, VOCAB)}, groups, (), VOCAB),
+        Copies(),
     )
 
 
@@ -146,7 +166,7 @@ def test_each_sequence_takes_its_own_of_the_adapters() -> None:
     work = [Chunk(sequence([1, 2], [block]), 2, "last") for block in range(3)]
     for chunk, scales in zip(work, ((), (0.5,), (0.0, -1.0)), strict=True):
         chunk.sequence.adapter_scales = scales
-    batch = ModelRunner(Recording(), program).pack(work)
+    batch = ModelRunner(Recording(), program, Copies()).pack(work)
     assert batch.adapter_scales.tolist() == [[0, 0], [0.5, 0], [0, -1]]
     assert batch.row_scales()[3].tolist() == [0.5, 0]
 
@@ -155,7 +175,7 @@ def test_sequences_of_a_step_must_have_state_slots_of_their_own() -> None:
     groups = tuple(KVGroup(window, ()) for window in (None, 8))
     states = (StateLayer(1, 16),)
     program = Program((), {"logits": Value(0, VOCAB)}, groups, (), VOCAB, states)
-    model = ModelRunner(Recording(), program)
+    model = ModelRunner(Recording(), program, Copies())
     work = [Chunk(sequence([1, 2], [block]), 2, "last") for block in (0, 1)]
     for slots, fine in (((3, 1), True), ((3, 3), False), ((None, 1), False)):
         for chunk, slot in zip(work, slots, strict=True):

@@ -3,103 +3,9 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from edgellm.block_pool import BlockPool
 from edgellm.errors import ContextOverflow, RequestError
-from edgellm.scheduler import Limits, Scheduler
 from edgellm.sequence import Chunk, Sequence
-from edgellm.types import SamplingParams
-
-WINDOW = 6
-
-
-def make(
-    num_blocks: int = 64,
-    context_length: int = 40,
-    max_num_seqs: int = 4,
-    token_budget: int = 8,
-    max_logits_rows: int = 3,
-    windows: tuple[int | None, ...] = (None, WINDOW),
-) -> Scheduler:
-    limits = Limits(context_length, max_num_seqs, 4, token_budget, max_logits_rows, windows)
-    return Scheduler(tuple(BlockPool(num_blocks) for _ in windows), limits)
-
-
-def sequence(seq_id: int, num_tokens: int, score_from: int | None = None) -> Sequence:
-    tokens = list(range(num_tokens))
-    return Sequence(seq_id, tokens, num_tokens, SamplingParams(), score_from=score_from)
-
-
-class Driver:
-    """Plays engine: every sequence samples `answers[seq_id]` tokens, or is scored."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
-        self.answers: dict[int, int] = {}
-        self.scored: dict[int, list[int]] = {}
-        self.finished: set[int] = set()
-        self.written: dict[tuple[int, int, int], tuple[int, int]] = {}
-
-    def add(self, seq: Sequence, answer: int = 0) -> None:
-        self.scheduler.add(seq)
-        self.answers[seq.seq_id] = answer
-        self.scored[seq.seq_id] = []
-
-    def step(self) -> list[Chunk]:
-        chunks = self.scheduler.schedule()
-        self.scheduler.check_integrity()
-        assert sum(chunk.count for chunk in chunks) <= self.scheduler.limits.token_budget
-        assert len({chunk.sequence for chunk in chunks}) == len(chunks)
-        self.check_cache(chunks)
-        self.scheduler.commit(chunks)
-        for chunk in chunks:
-            self.sample(chunk)
-        self.scheduler.check_integrity()
-        return chunks
-
-    def check_cache(self, chunks: list[Chunk]) -> None:
-        """Every position that a query sees lies where it was written, untouched since."""
-        limits = self.scheduler.limits
-        for chunk in chunks:
-            seq, first = chunk.sequence, chunk.sequence.num_computed_tokens
-            for group in range(len(limits.windows)):
-                table = seq.block_tables[group]
-                for position in range(first, first + chunk.count):
-                    block, offset = divmod(position, limits.block_size)
-                    self.written[group, table[block], offset] = (seq.seq_id, position)
-        for chunk in chunks:
-            seq, first = chunk.sequence, chunk.sequence.num_computed_tokens
-            for group, window in enumerate(limits.windows):
-                table = seq.block_tables[group]
-                oldest = 0 if window is None else max(0, first - window + 1)
-                for position in range(oldest, first + chunk.count):
-                    block, offset = divmod(position, limits.block_size)
-                    assert self.written[group, table[block], offset] == (seq.seq_id, position)
-
-    def sample(self, chunk: Chunk) -> None:
-        seq = chunk.sequence
-        if chunk.logits == "none":
-            return
-        done = seq.num_computed_tokens
-        if seq.score_from is not None:
-            assert chunk.logits == "all"
-            assert chunk.count <= self.scheduler.limits.max_logits_rows
-            self.scored[seq.seq_id] += range(done - chunk.count, done)
-        else:
-            assert done == len(seq.token_ids)
-            seq.token_ids.append(0)
-        generated = len(seq.token_ids) - seq.num_prompt_tokens
-        if seq.score_from is not None and done < len(seq.token_ids):
-            return
-        if seq.score_from is not None or generated >= self.answers[seq.seq_id]:
-            self.scheduler.finish(seq)
-            self.finished.add(seq.seq_id)
-
-    def run(self, most: int = 2000) -> int:
-        for steps in range(most):
-            if not self.scheduler.has_work:
-                return steps
-            assert self.step(), "work, and nothing planned"
-        raise AssertionError(f"not finished after {most} steps")
+from tests.scheduler_driver import Driver, make, sequence
 
 
 def counts(chunks: list[Chunk]) -> dict[int, tuple[int, str]]:
@@ -152,7 +58,7 @@ def test_a_window_frees_the_blocks_it_leaves_behind() -> None:
     most = 0
     while scheduler.has_work:
         driver.step()
-        most = max(most, 64 - scheduler.pools[1].num_free)
+        most = max(most, 64 - scheduler.tables.pools[1].num_free)
     assert most <= scheduler.limits.blocks(1, 40) < scheduler.limits.blocks(0, 40)
 
 
@@ -297,7 +203,7 @@ def test_whatever_happens_books_are_right_and_all_finish(
         scheduler.check_integrity()
     driver.run()
     assert driver.finished == driver.answers.keys() - aborted
-    assert all(pool.num_free == pool.num_blocks for pool in scheduler.pools)
+    assert all(pool.num_free == pool.num_blocks for pool in scheduler.tables.pools)
 
 
 @settings(max_examples=30, deadline=None)

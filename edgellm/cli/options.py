@@ -75,6 +75,12 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
     group.add_argument(
         "--memory", type=_size, metavar="SIZE", help="most for weights and cache, such as 4G"
     )
+    group.add_argument(
+        "--kv-cache-memory",
+        type=_size,
+        metavar="SIZE",
+        help="for the cache alone (default: what the sequences may need, at most half)",
+    )
 
 
 def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
@@ -86,6 +92,7 @@ def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
         context_length=args.context,
         kv_cache_type=args.kv_cache_type,
         memory_limit=args.memory,
+        kv_cache_memory=args.kv_cache_memory,
         **changes,
     )
 

@@ -24,6 +24,8 @@ from edgellm.kernels.program import Program, Rows
 class Executable:
     """Runs one program on batches of any size. Not for two threads at once."""
 
+    store = None  # blocks lie in the KVStorage
+
     def __init__(self, program: Program, plan: Plan, library: Library, team: Team) -> None:
         self._program, self._plan, self._library, self._team = program, plan, library, team
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)

@@ -14,23 +14,30 @@ from edgellm.kernels.program import Program
 
 
 class DeviceStore:
-    """keys, values, states: a buffer for each layer, as long as the arrays of a KVStorage."""
+    """keys, values, states: a buffer for each layer, as long as the arrays of a KVStorage.
+
+    The blocks of KV group None are slots of recurrent states.
+    """
 
     def __init__(self, context: Context, program: Program, kv: KVStorage) -> None:
         self._queue = context.queue
         self.keys = [context.room(array.nbytes) for array in kv.keys]
         self.values = [context.room(array.nbytes) for array in kv.values]
         self.states = [context.room(array.nbytes) for array in kv.states]
-        # By KV group: each layer's buffers, and the bytes of a block in them.
-        self._parts: list[list[tuple[Any, int]]] = [[] for _ in program.kv_groups]
+        # By KV group: each layer's buffers, and the bytes of a block in them; None: of a state.
+        self._parts: dict[int | None, list[tuple[Any, int]]] = {
+            group: [] for group in (None, *range(len(program.kv_groups)))
+        }
         for layer, shape in enumerate(program.kv_layers):
             arrays, buffers = (kv.keys, kv.values), (self.keys, self.values)
             for array, buffer in zip(arrays, buffers, strict=True):
                 size = array[layer].nbytes // max(1, len(array[layer]))
                 self._parts[shape.group].append((buffer[layer], size))
+        for state, room in zip(kv.states, self.states, strict=True):
+            self._parts[None].append((room, state.nbytes // max(1, len(state))))
 
-    def copy(self, group: int, source: int, target: int) -> None:
-        """Makes block `target` of a KV group the same as `source`, in all of its layers."""
+    def copy(self, group: int | None, source: int, target: int) -> None:
+        """Makes block `target` of a group the same as `source`, in all of its layers."""
         with faults("the OpenCL device failed to copy a block"):
             for buffer, size in self._parts[group]:
                 cl.enqueue_copy(
@@ -38,7 +45,7 @@ class DeviceStore:
                     dst_offset=target * size,
                 )  # fmt: skip
 
-    def read(self, group: int, block: int) -> bytes:
+    def read(self, group: int | None, block: int) -> bytes:
         """What a block stores, layer by layer, keys before values."""
         parts = []
         with faults("the OpenCL device failed to read a block"):
@@ -48,7 +55,7 @@ class DeviceStore:
                 parts.append(part.tobytes())
         return b"".join(parts)
 
-    def write(self, group: int, block: int, data: bytes) -> None:
+    def write(self, group: int | None, block: int, data: bytes) -> None:
         """Puts back what `read` gave."""
         start = 0
         with faults("the OpenCL device failed to write a block"):

@@ -5,6 +5,7 @@ Knows nothing of models or files. Weights are dequantised when used, a strip of 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ OPS: Mapping[str, Op] = {
 class Executable:
     """A program bound to its key and value storage."""
 
+    store: ClassVar[None] = None  # blocks lie in `kv`
     program: Program
     kv: KVStorage
     releases: tuple[tuple[int, ...], ...]  # per call, the values that no later call reads

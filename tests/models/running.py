@@ -10,7 +10,7 @@ from edgellm.gguf_loader import open_gguf
 from edgellm.kernels import reference
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.program import Program
-from edgellm.kv_cache import KVTypes, allocate
+from edgellm.kv_cache import HostStore, KVTypes, allocate
 from edgellm.model_runner import Executable, ModelRunner
 from edgellm.models import read_config, record
 from edgellm.sequence import Chunk, Sequence
@@ -38,7 +38,7 @@ class Runner:
         groups = len(self.program.kv_groups)
         blocks = (capacity * self.blocks_each,) * groups
         kv = allocate(self.program, blocks, KVTypes(np.float32, np.float32), capacity)
-        self.runner = ModelRunner(load(self.program, kv), self.program)
+        self.runner = ModelRunner(load(self.program, kv), self.program, HostStore(self.program, kv))
         self.groups = groups
         self.count = 0
 

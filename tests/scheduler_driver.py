@@ -1,0 +1,145 @@
+"""Plays engine and storage for the scheduler, without any model. Holds no tests."""
+
+from edgellm.block_pool import BlockPool
+from edgellm.limits import Limits
+from edgellm.scheduler import Scheduler
+from edgellm.sequence import Chunk, Sequence
+from edgellm.types import SamplingParams
+
+WINDOW = 6
+
+
+def make(
+    num_blocks: int = 64,
+    context_length: int = 40,
+    max_num_seqs: int = 4,
+    token_budget: int = 8,
+    max_logits_rows: int = 3,
+    windows: tuple[int | None, ...] = (None, WINDOW),
+    num_states: int | None = None,
+) -> Scheduler:
+    limits = Limits(context_length, max_num_seqs, 4, token_budget, max_logits_rows, windows)
+    states = None if num_states is None else BlockPool(num_states)
+    return Scheduler(tuple(BlockPool(num_blocks) for _ in windows), limits, states)
+
+
+def sequence(
+    seq_id: int,
+    num_tokens: int,
+    score_from: int | None = None,
+    token_ids: list[int] | None = None,
+) -> Sequence:
+    """Tokens that no other sequence has, unless told which."""
+    tokens = list(token_ids or range(100 * seq_id, 100 * seq_id + num_tokens))
+    return Sequence(seq_id, tokens, len(tokens), SamplingParams(), score_from=score_from)
+
+
+Prefix = tuple[int, ...]
+
+
+class Driver:
+    """Plays engine: every sequence samples `answers[seq_id]` tokens, or is scored.
+
+    next_token: what is sampled after a sequence's tokens. written: for each slot that was ever
+    written, the prefix whose last token it stores, which is all that a query may depend on;
+    `states` the same for recurrent states.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.answers: dict[int, int] = {}
+        self.scored: dict[int, list[int]] = {}
+        self.finished: set[int] = set()
+        self.written: dict[tuple[int, int, int], Prefix | None] = {}
+        self.states: dict[int, Prefix | None] = {}
+
+    def next_token(self, seq: Sequence) -> int:
+        return 0
+
+    def add(self, seq: Sequence, answer: int = 0) -> None:
+        self.scheduler.add(seq)
+        self.answers[seq.seq_id] = answer
+        self.scored[seq.seq_id] = []
+
+    def step(self) -> list[Chunk]:
+        chunks = self.scheduler.schedule()
+        self.scheduler.check_integrity()
+        drafts = sum(chunk.sequence.num_draft_tokens for chunk in chunks)
+        assert sum(chunk.count for chunk in chunks) <= self.scheduler.limits.token_budget + drafts
+        assert len({chunk.sequence for chunk in chunks}) == len(chunks)
+        self.run_copies()
+        self.compute(chunks)
+        self.scheduler.commit(chunks)
+        for chunk in chunks:
+            self.sample(chunk)
+        self.scheduler.check_integrity()
+        return chunks
+
+    def run_copies(self) -> None:
+        for copy in self.scheduler.take_copies():
+            if copy.group is None:
+                self.states[copy.target] = self.states.get(copy.source)
+                continue
+            for offset in range(self.scheduler.limits.block_size):
+                source = self.written.get((copy.group, copy.source, offset))
+                self.written[copy.group, copy.target, offset] = source
+
+    def compute(self, chunks: list[Chunk]) -> None:
+        """Every position that a query sees stores what this very prefix was computed to."""
+        limits = self.scheduler.limits
+        for chunk in chunks:
+            seq, first = chunk.sequence, chunk.sequence.num_computed_tokens
+            for group in range(len(limits.windows)):
+                table = seq.block_tables[group]
+                for position in range(first, first + chunk.count):
+                    block, offset = divmod(position, limits.block_size)
+                    prefix = tuple(seq.token_ids[: position + 1])
+                    self.written[group, table[block], offset] = prefix
+        for chunk in chunks:
+            seq, first = chunk.sequence, chunk.sequence.num_computed_tokens
+            for group, window in enumerate(limits.windows):
+                table = seq.block_tables[group]
+                oldest = 0 if window is None else max(0, first - window + 1)
+                for position in range(oldest, first + chunk.count):
+                    block, offset = divmod(position, limits.block_size)
+                    prefix = tuple(seq.token_ids[: position + 1])
+                    assert self.written[group, table[block], offset] == prefix
+            if seq.state_slot is not None:
+                if first:  # a state at the beginning is fresh
+                    assert self.states[seq.state_slot] == tuple(seq.token_ids[:first])
+                self.states[seq.state_slot] = tuple(seq.token_ids[: first + chunk.count])
+
+    def sample(self, chunk: Chunk) -> None:
+        seq = chunk.sequence
+        if chunk.logits == "none":
+            return
+        done = seq.num_computed_tokens
+        if seq.score_from is not None:
+            assert chunk.logits == "all"
+            assert chunk.count <= self.scheduler.limits.max_logits_rows
+            self.scored[seq.seq_id] += range(done - chunk.count, done)
+            if done == len(seq.token_ids):
+                self.finish(seq)
+            return
+        assert done == len(seq.token_ids)
+        assert chunk.logits == ("all" if seq.num_draft_tokens else "last")
+        self.take(seq)
+
+    def take(self, seq: Sequence) -> None:
+        """Samples one token; guesses of which the first is wrong are taken back."""
+        if seq.num_draft_tokens:
+            self.scheduler.rollback(seq, seq.num_draft_tokens)
+        seq.token_ids.append(self.next_token(seq))
+        if len(seq.token_ids) - seq.num_prompt_tokens >= self.answers[seq.seq_id]:
+            self.finish(seq)
+
+    def finish(self, seq: Sequence) -> None:
+        self.scheduler.finish(seq)
+        self.finished.add(seq.seq_id)
+
+    def run(self, most: int = 2000) -> int:
+        for steps in range(most):
+            if not self.scheduler.has_work:
+                return steps
+            assert self.step(), "work, and nothing planned"
+        raise AssertionError(f"not finished after {most} steps")

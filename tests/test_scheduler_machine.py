@@ -1,0 +1,175 @@
+"""Whatever is done to the scheduler in whatever order, books and stored prefixes are right."""
+
+from typing import Any
+
+import pytest
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from edgellm.block_tables import Pin
+from edgellm.sequence import Sequence
+from tests.scheduler_driver import Driver, make, sequence
+
+CONTEXT = 40
+TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=CONTEXT)  # many prefixes are shared
+
+
+class Answering(Driver):
+    """Samples what depends on the tokens before and on the answer's number."""
+
+    def next_token(self, seq: Sequence) -> int:
+        return (sum(seq.token_ids) + len(seq.token_ids) * seq.sample_index) % 2
+
+
+class Machine(RuleBasedStateMachine):
+    """Adds, forks, guesses, takes back, aborts, pins and evicts, and runs steps in between."""
+
+    windows: tuple[int | None, ...] = (None, 6)
+    num_states: int | None = None
+    num_blocks = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: list[Sequence] = []
+        self.pins: list[Pin] = []
+        self.aborted: set[int] = set()
+        self.count = 0
+
+    @initialize(num_blocks=st.integers(10, 26))
+    def start(self, num_blocks: int) -> None:
+        self.num_blocks = num_blocks  # a pin of one context leaves another one only then
+        self.driver = Answering(
+            make(num_blocks, CONTEXT, windows=self.windows, num_states=self.num_states)
+        )
+
+    @property
+    def scheduler(self) -> Any:
+        return self.driver.scheduler
+
+    def new(self, token_ids: list[int], score_from: int | None = None) -> Sequence:
+        self.count += 1
+        made = sequence(self.count, 0, score_from, token_ids)
+        made.sample_index = self.count % 3
+        self.live.append(made)
+        return made
+
+    def running(self) -> list[Sequence]:
+        return [s for s in self.live if s in self.scheduler.running and s.score_from is None]
+
+    @rule(token_ids=TOKENS, answer=st.integers(1, 12), background=st.booleans())
+    def add(self, token_ids: list[int], answer: int, background: bool) -> None:
+        made = self.new(token_ids[: CONTEXT - 1])
+        made.is_background = background
+        self.driver.add(made, min(answer, CONTEXT - len(made.token_ids)))
+
+    @rule(token_ids=TOKENS, start=st.integers(0, CONTEXT))
+    def score(self, token_ids: list[int], start: int) -> None:
+        self.driver.add(self.new(token_ids, score_from=min(start, len(token_ids) - 1)))
+
+    @precondition(lambda self: self.running())
+    @rule(number=st.integers(0, 99), more=st.integers(1, 6))
+    def fork(self, number: int, more: int) -> None:
+        parent = self.running()[number % len(self.running())]
+        done = parent.num_computed_tokens
+        room = CONTEXT - done - 1
+        if room < 1:
+            return
+        child = self.new([*parent.token_ids[:done], number % 2])
+        self.scheduler.fork(parent, child)
+        self.driver.answers[child.seq_id] = min(more, CONTEXT - len(child.token_ids))
+        if self.driver.answers[child.seq_id] < 1:
+            self.abort_one(child)
+
+    @precondition(lambda self: self.running())
+    @rule(number=st.integers(0, 99), guesses=st.lists(st.integers(0, 1), min_size=1, max_size=5))
+    def guess(self, number: int, guesses: list[int]) -> None:
+        seq = self.running()[number % len(self.running())]
+        if seq.num_remaining_tokens == 1 and not seq.num_draft_tokens:
+            guesses = guesses[: CONTEXT - len(seq.token_ids)]
+            seq.token_ids += guesses
+            seq.num_draft_tokens = len(guesses)
+
+    @precondition(lambda self: self.running())
+    @rule(number=st.integers(0, 99), back=st.integers(0, 20))
+    def rollback(self, number: int, back: int) -> None:
+        seq = self.running()[number % len(self.running())]
+        back = min(back, len(seq.token_ids) - seq.num_prompt_tokens)
+        if back:
+            self.scheduler.rollback(seq, back)
+            seq.token_ids.append(number % 2)
+
+    @precondition(lambda self: self.live)
+    @rule(number=st.integers(0, 99))
+    def abort(self, number: int) -> None:
+        self.abort_one(self.live[number % len(self.live)])
+
+    def abort_one(self, seq: Sequence) -> None:
+        self.scheduler.finish(seq)
+        self.live.remove(seq)
+        self.aborted.add(seq.seq_id)
+
+    @precondition(lambda self: self.num_blocks > 20 and not self.pins)
+    @rule(token_ids=TOKENS)
+    def pin(self, token_ids: list[int]) -> None:
+        self.pins.append(self.scheduler.tables.pin(token_ids))
+
+    @precondition(lambda self: self.pins)
+    @rule()
+    def unpin(self) -> None:
+        self.scheduler.tables.unpin(self.pins.pop())
+
+    @rule()
+    def clear(self) -> None:
+        self.scheduler.tables.tree.clear()
+
+    @rule(steps=st.integers(1, 6))
+    def step(self, steps: int) -> None:
+        for _ in range(steps):
+            self.driver.step()
+        self.live = [s for s in self.live if s.seq_id not in self.driver.finished]
+
+    @invariant()
+    def books(self) -> None:
+        if hasattr(self, "driver"):
+            self.scheduler.check_integrity()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "driver"):
+            return
+        while self.pins:
+            self.unpin()
+        self.driver.run()
+        assert self.driver.finished == self.driver.answers.keys() - self.aborted
+        for pool in self.scheduler.tables.pools:
+            assert pool.num_free == pool.num_blocks
+
+
+class Windows(Machine):
+    windows = (3, 9)
+
+
+class Tiny(Machine):
+    windows = (None, 1)
+
+
+class Hybrid(Machine):
+    num_states = 7
+
+
+class Recurrent(Machine):
+    windows = ()
+    num_states = 5
+
+
+@pytest.mark.parametrize("machine", [Machine, Windows, Tiny, Hybrid, Recurrent])
+def test_books(machine: type[Machine]) -> None:
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=25, stateful_step_count=30, deadline=None)
+    )
