@@ -54,7 +54,7 @@ def _projections(r: Recorder, layer: int, x: Value) -> tuple[Value, Value, Value
     prefix, head_dim = f"blk.{layer}", r.config.head_dim
     q_width = r.config.num_heads[layer] * head_dim * (2 if r.architecture.gated_queries else 1)
     kv_width = r.config.num_kv_heads[layer] * head_dim
-    if r.has(f"{prefix}.attn_qkv"):
+    if r.offers(f"{prefix}.attn_qkv"):
         q, k, v = r.fused_linear(x, f"{prefix}.attn_qkv", (q_width, kv_width, kv_width))
         return q, k, v
     return (
@@ -72,7 +72,7 @@ def _clamped(r: Recorder, x: Value) -> Value:
 def _normed(r: Recorder, layer: int, q: Value, k: Value) -> tuple[Value, Value]:
     """Both, or neither where the file has no norm of queries."""
     prefix = f"blk.{layer}"
-    if not r.has(f"{prefix}.attn_q_norm"):
+    if not r.offers(f"{prefix}.attn_q_norm"):
         return q, k
     return (
         r.head_norm(q, f"{prefix}.attn_q_norm", r.config.num_heads[layer]),

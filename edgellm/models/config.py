@@ -8,7 +8,7 @@ from edgellm.gguf_loader import GGUFFile
 from edgellm.models.architecture import Architecture
 from edgellm.models.keys import Keys
 from edgellm.models.recurrent_config import RecurrentConfig, read_recurrent
-from edgellm.models.registry import architecture
+from edgellm.models.registry import architecture, refuse_parts
 from edgellm.models.rope import RopeScaling, ScalingKind
 
 MAX_LAYERS = 1024
@@ -78,6 +78,7 @@ def read_config(file: GGUFFile) -> ModelConfig:
     name = file.string("general.architecture")
     if name is None:
         raise GGUFError("general.architecture is missing: the file does not say what model it is")
+    refuse_parts(file.string("general.type"))
     row = architecture(name)
     keys = Keys(file, name)
     num_layers = keys.integer("block_count", 1, MAX_LAYERS)

@@ -32,6 +32,7 @@ MIXERS: tuple[tuple[str, Block], ...] = (
 )
 FEED_FORWARDS: tuple[tuple[str, Block], ...] = (
     ("ffn_gate_inp", expert_mlp),
+    ("ffn_down_exps", expert_mlp),
     ("ffn_up", mlp),
 )
 
@@ -54,7 +55,7 @@ def record(file: GGUFFile, config: ModelConfig, context_length: int) -> Program:
     logits = _scaled(r, logits, row.logit_factor(config))
     if config.final_softcap is not None:
         logits = b.softcap(logits, config.final_softcap)
-    r.weights.refuse_unread()
+    r.weights.check()
     return b.finish(logits=logits)
 
 
@@ -84,20 +85,21 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
     mixer, feed_forward = _block(MIXERS, r, layer), _block(FEED_FORWARDS, r, layer)
     # A second norm before attention leaves the first one to the feed-forward block.
     second = f"{prefix}.attn_norm_2"
-    mixed = mixer(r, layer, r.norm(x, second) if r.has(second) else normed)
+    mixed = mixer(r, layer, r.norm(x, second) if r.offers(second) else normed)
     ffn_norm, post_norm = f"{prefix}.ffn_norm", f"{prefix}.post_attention_norm"
-    if r.architecture.pre_norm and r.has(post_norm) and not r.has(ffn_norm):
+    has_post_norm = r.offers(post_norm)
+    if r.architecture.pre_norm and has_post_norm and not r.offers(ffn_norm):
         ffn_norm = post_norm  # Hugging Face's name for the norm before the feed-forward block
-    elif r.has(post_norm) or not r.architecture.pre_norm:
+    elif has_post_norm or not r.architecture.pre_norm:
         mixed = r.norm(mixed, post_norm)
     after = b.add(x, _scaled(r, mixed, factor))
     if not _is_parallel(r, layer):
         normed = r.norm(after, ffn_norm) if r.architecture.pre_norm else after
-    elif r.has(ffn_norm):
+    elif r.offers(ffn_norm):
         normed = r.norm(x, ffn_norm)
     out = feed_forward(r, layer, normed)
     ffw_norm = f"{prefix}.post_ffw_norm"
-    if r.has(ffw_norm) or not r.architecture.pre_norm:
+    if r.offers(ffw_norm) or not r.architecture.pre_norm:
         out = r.norm(out, ffw_norm)
     return b.add(after, _scaled(r, out, factor))
 
@@ -108,7 +110,7 @@ def _is_parallel(r: Recorder, layer: int) -> bool:
         case "by_key":
             return r.config.parallel_residual
         case "by_norm":
-            return not r.has(f"blk.{layer}.ffn_norm")
+            return not r.offers(f"blk.{layer}.ffn_norm")
         case kind:
             return kind == "parallel"
 

@@ -15,7 +15,7 @@ def mlp(r: Recorder, layer: int, x: Value) -> Value:
     prefix, width = f"blk.{layer}", r.config.intermediate_size[layer]
     if not r.architecture.gated:
         hidden = _activated(r, layer, r.linear(x, f"{prefix}.ffn_up", width))
-    elif not r.has(f"{prefix}.ffn_gate") and _is_fused(r, f"{prefix}.ffn_up.weight", width):
+    elif not r.has(f"{prefix}.ffn_gate") and _is_fused(r, f"{prefix}.ffn_up", width):
         hidden = _gated(r, *r.fused_linear(x, f"{prefix}.ffn_up", (width, width)))
     else:
         gate = r.linear(x, f"{prefix}.ffn_gate", width)
@@ -24,7 +24,7 @@ def mlp(r: Recorder, layer: int, x: Value) -> Value:
 
 
 def _is_fused(r: Recorder, name: str, width: int) -> bool:
-    return r.weights.has(name) and r.weights.shape(name)[-1] == 2 * width
+    return r.offers(name) and r.weights.shape(f"{name}.weight")[-1] == 2 * width
 
 
 def _activated(r: Recorder, layer: int, x: Value) -> Value:

@@ -33,6 +33,10 @@ class Recorder:
         """Whether the file holds `name`.weight."""
         return self.weights.has(f"{name}.weight")
 
+    def offers(self, name: str) -> bool:
+        """Whether the file holds `name`.weight, which all layers then have."""
+        return self.weights.offers(f"{name}.weight")
+
     def linear(self, x: Value, name: str, width: int) -> Value:
         """The projection `name` to `width`, with its scale and bias where the file has them."""
         (y,) = self.fused_linear(x, name, (width,))
@@ -64,7 +68,7 @@ class Recorder:
 
     def optional_norm(self, x: Value, name: str) -> Value:
         """The norm where the file has its weight, else x itself."""
-        return self.norm(x, name) if self.has(name) else x
+        return self.norm(x, name) if self.offers(name) else x
 
     def head_norm(self, x: Value, name: str, heads: int) -> Value:
         """A norm of queries or keys.
@@ -76,14 +80,12 @@ class Recorder:
         shape = self.weights.shape(f"{name}.weight") if self.has(name) else ()
         if shape == (x.width,) and heads > 1:
             return self.norm(x, name)
-        own = len(shape) > 1
-        parts = [
-            self.weights.matrix_float32(f"{name}.{part}", heads if own else 1, width)
-            if self.weights.has(f"{name}.{part}")
-            else None
-            for part in ("weight", "bias")
-        ]
-        return self._norm(x, parts[0], parts[1], heads)
+        rows = heads if len(shape) > 1 else 1
+        weight = self.weights.matrix_float32(f"{name}.weight", rows, width)
+        bias = None
+        if self.weights.offers(f"{name}.bias"):
+            bias = self.weights.matrix_float32(f"{name}.bias", rows, width)
+        return self._norm(x, weight, bias, heads)
 
     def _norm(self, x: Value, weight: Weight | None, bias: Weight | None, heads: int) -> Value:
         eps = self.config.norm_eps

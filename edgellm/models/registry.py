@@ -13,13 +13,13 @@ from edgellm.models.families import dense, experts, recurrent
 
 ARCHITECTURES: Mapping[str, Architecture] = {**dense.ROWS, **experts.ROWS, **recurrent.ROWS}
 
-# Files that users meet beside language models, and what they are.
+_PROJECTOR = "a multimodal projector, the image or audio encoder beside a language model's file"
 _IMAGES = "a model that generates images or video"
+
+# Files that users meet beside language models, by architecture, and what they are.
 NO_LANGUAGE_MODELS: Mapping[str, str] = {
-    "clip": "a multimodal projector: the image or audio encoder that goes with a language model's "
-    "file, not a language model",
-    "mmproj": "a multimodal projector: the image or audio encoder that goes with a language "
-    "model's file, not a language model",
+    "clip": _PROJECTOR,
+    "mmproj": _PROJECTOR,
     "wavtokenizer-dec": "a vocoder: it turns audio tokens into sound",
     "whisper": "a speech recogniser",
     **dict.fromkeys(
@@ -28,6 +28,20 @@ NO_LANGUAGE_MODELS: Mapping[str, str] = {
         _IMAGES,
     ),
 }  # fmt: skip
+
+
+# By general.type: files that go with a model and may carry its architecture's name.
+PARTS: Mapping[str, str] = {
+    "mmproj": _PROJECTOR,
+    "adapter": "an adapter (LoRA), which goes with a model's file",
+    "imatrix": "an importance matrix, which tools that quantise read",
+}
+
+
+def refuse_parts(kind: str | None) -> None:
+    """GGUFError that says what the file is, where `general.type` names a part of a model."""
+    if kind is not None and kind in PARTS:
+        raise GGUFError(f"the file holds {PARTS[kind]}: give the file of a language model")
 
 
 def architecture(name: str) -> Architecture:

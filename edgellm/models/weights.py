@@ -33,10 +33,18 @@ class Weights:
     absent: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     read: set[str] = field(default_factory=set)
+    _offers: dict[str, dict[bool, str]] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether the file holds this tensor and the model has it."""
         return self._stored(name) in self.file.tensors and _of_layer(name) not in self.absent
+
+    def offers(self, name: str) -> bool:
+        """Like `has`, for what a family may have: one layer has it as all others do."""
+        found = self.has(name)
+        if not name.endswith(".scale"):  # belongs to a format, and layers may differ in format
+            self._offers.setdefault(_of_layer(name), {})[found] = name
+        return found
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor that is there, in GGUF order without trailing ones."""
@@ -60,7 +68,7 @@ class Weights:
 
     def optional_vector(self, name: str, size: int) -> Weight | None:
         """A float32 vector, or None where the file has none."""
-        return self.vector(name, size) if self.has(name) else None
+        return self.vector(name, size) if self.offers(name) else None
 
     def matrix_float32(
         self, name: str, rows: int, columns: int, shape: tuple[int, ...] | None = None
@@ -71,13 +79,24 @@ class Weights:
         fmt, values = _as_float32(_format(info), stored)
         return Weight(name, fmt.type_id, rows, columns, values)
 
-    def refuse_unread(self) -> None:
-        """GGUFError naming a tensor nobody asked for: the result would be another model's."""
+    def check(self) -> None:
+        """GGUFError naming a tensor that nobody asked for, or that one layer lacks and others have.
+
+        Without it the result would be another model's.
+        """
+        self._compare_layers()
         for name in self.file.tensors:
             if name not in self.read and not self._may_be_left(name):
                 raise GGUFError(
                     f"tensor {name} has no place in this architecture as edgellm knows it: "
                     "the model needs something that is not supported yet"
+                )
+
+    def _compare_layers(self) -> None:
+        for answers in self._offers.values():
+            if len(answers) > 1:
+                raise GGUFError(
+                    f"tensor {answers[False]} is missing, and the file has {answers[True]}"
                 )
 
     def _may_be_left(self, name: str) -> bool:
@@ -87,6 +106,7 @@ class Weights:
     def _find(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         info = self.file.tensors.get(self._stored(name))
         if info is None:
+            self._compare_layers()  # the layer may be of another kind for the lack of a tensor
             raise GGUFError(f"tensor {name} is missing, expected with shape {_plain(shape)}")
         if _plain(info.shape) != _plain(shape):
             raise GGUFError(

@@ -1,4 +1,4 @@
-"""Runs a model file on the reference backend. Holds no tests."""
+"""Runs a model file on a backend, the reference unless told. Holds no tests."""
 
 from collections.abc import Callable
 from pathlib import Path

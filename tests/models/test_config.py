@@ -146,6 +146,24 @@ def test_an_unknown_architecture_is_named_with_those_that_are_known(tmp_path: Pa
             read_config(file)
 
 
+@pytest.mark.parametrize("name", ["clip", "mmproj", "whisper", "flux"])
+def test_a_file_that_holds_no_language_model_is_refused_by_what_it_is(
+    tmp_path: Path, name: str
+) -> None:
+    path = write_gguf(tmp_path / "x.gguf", {"general.architecture": name})
+    with (
+        open_gguf(path) as file,
+        pytest.raises(GGUFError, match=rf"projector|speech|images.*{name}"),
+    ):
+        read_config(file)
+
+
+def test_an_adapter_is_refused_as_one(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "x.gguf", metadata("llama") | {"general.type": "adapter"})
+    with open_gguf(path) as file, pytest.raises(GGUFError, match="adapter"):
+        read_config(file)
+
+
 NUMBERS = st.one_of(
     st.integers(-(2**31), 2**32 - 1), st.floats(width=32).map(float32), st.booleans()
 )

@@ -1,15 +1,18 @@
 """Every architecture row: a tiny random model of it must run, alone, in chunks and in company."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edgellm.errors import GGUFError
 from edgellm.gguf_loader import open_gguf
-from edgellm.models import ARCHITECTURES, read_config
+from edgellm.models import ARCHITECTURES, read_config, record
+from tests.models.conftest import TinyFile
 from tests.models.recipes import RECIPES
-from tests.models.recipes.parts import VOCAB, WINDOW
+from tests.models.recipes.parts import CONTEXT, VOCAB, WINDOW
 from tests.models.running import Logits, Runner, logits_of, record_file
 from tests.models.tiny import write_tiny
 
@@ -26,8 +29,8 @@ every_row = pytest.mark.parametrize("name", ARCHITECTURES)
 
 
 @every_row
-def test_logits_are_finite_and_causal(tmp_path: Path, name: str) -> None:
-    path = write_tiny(tmp_path, name)
+def test_logits_are_finite_and_causal(tiny_file: TinyFile, name: str) -> None:
+    path = tiny_file(name)
     logits = logits_of(path, IDS)
     assert logits.shape == (len(IDS), VOCAB)
     assert np.isfinite(logits).all()
@@ -38,8 +41,8 @@ def test_logits_are_finite_and_causal(tmp_path: Path, name: str) -> None:
 
 
 @every_row
-def test_a_prompt_in_chunks_is_the_prompt_at_once(tmp_path: Path, name: str) -> None:
-    path = write_tiny(tmp_path, name)
+def test_a_prompt_in_chunks_is_the_prompt_at_once(tiny_file: TinyFile, name: str) -> None:
+    path = tiny_file(name)
     runner = Runner(path)
     sequence = runner.sequence(IDS)
     parts = [runner.step((sequence, count)) for count in (1, 7, 33, 9)]
@@ -47,8 +50,8 @@ def test_a_prompt_in_chunks_is_the_prompt_at_once(tmp_path: Path, name: str) -> 
 
 
 @every_row
-def test_a_batch_of_two_is_each_alone(tmp_path: Path, name: str) -> None:
-    path = write_tiny(tmp_path, name)
+def test_a_batch_of_two_is_each_alone(tiny_file: TinyFile, name: str) -> None:
+    path = tiny_file(name)
     runner = Runner(path)
     first, second = runner.sequence(IDS), runner.sequence(IDS[::-1])
     mixed = [runner.step((first, 40), (second, 3)), runner.step((second, 20), (first, 10))]
@@ -63,6 +66,29 @@ def test_token_order_matters(tmp_path: Path, name: str) -> None:
     swapped = [IDS[1], IDS[0], *IDS[2:6]]
     difference = logits_of(path, IDS[:6])[-1] - logits_of(path, swapped)[-1]
     assert np.abs(difference).max() > 1e-3
+
+
+@every_row
+def test_a_tensor_that_is_missing_is_named(tiny_file: TinyFile, name: str) -> None:
+    """In one layer: what is missing in all of them may be what files can do without."""
+    with open_gguf(tiny_file(name)) as file:
+        config, whole = read_config(file), file.tensors
+        for missing in (n for n in whole if n.startswith(("blk.2.", "output_norm.weight"))):
+            file.tensors = {n: info for n, info in whole.items() if n != missing}
+            with pytest.raises(GGUFError, match=re.escape(missing)):
+                record(file, config, CONTEXT)
+
+
+@every_row
+def test_a_tensor_of_another_shape_is_named(tiny_file: TinyFile, name: str) -> None:
+    with open_gguf(tiny_file(name)) as file:
+        config, whole = read_config(file), file.tensors
+        for wrong in (n for n in whole if not n.startswith("blk.") or n.startswith("blk.2.")):
+            info = whole[wrong]
+            shape = (info.shape[0] + 1, *info.shape[1:])
+            file.tensors = {**whole, wrong: replace(info, shape=shape)}
+            with pytest.raises(GGUFError, match=rf"{re.escape(wrong)} has shape"):
+                record(file, config, CONTEXT)
 
 
 def test_gemma3_windowed_layers_rotate_by_a_table_of_their_own(tmp_path: Path) -> None:
@@ -83,9 +109,9 @@ def test_the_27b_gemma3_scales_scores_by_hidden_size_per_head(tmp_path: Path) ->
 
 
 @every_row
-def test_layers_are_grouped_by_window(tmp_path: Path, name: str) -> None:
+def test_layers_are_grouped_by_window(tiny_file: TinyFile, name: str) -> None:
     windows = [WINDOW if yes else None for yes in RECIPES[name].windowed]
-    program = Runner(write_tiny(tmp_path, name)).program
+    program = record_file(tiny_file(name))
     by_layer = {layer: g.window for g in program.kv_groups for layer in g.layers}
     assert [by_layer[layer] for layer in range(len(windows))] == windows
     assert len(program.kv_groups) == len(set(windows))

@@ -75,9 +75,12 @@ Edit = Callable[[dict[str, Any], list[Tensor]], object]
 def write_tiny(
     folder: Path, name: str, edit: Edit | None = None, format_name: str | None = None
 ) -> Path:
-    """A model file; `edit` may change its metadata and its list of tensors first."""
+    """A model file; `edit` may change its metadata and its list of tensors first.
+
+    format_name: of all matrices, Q8_0 unless told.
+    """
     keys = metadata(name)
     tensors = [random_tensor(t, shape, format_name) for t, shape in shapes(name).items()]
     if edit is not None:
         edit(keys, tensors)
-    return write_gguf(folder / f"{name}.gguf", keys, tensors)
+    return write_gguf(folder / f"{name}-{format_name}.gguf", keys, tensors)
