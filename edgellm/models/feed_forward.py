@@ -73,7 +73,7 @@ def _gated(r: Recorder, gate: Value, up: Value) -> Value:
 def _experts(r: Recorder, x: Value, routing: Value, name: str, width: int, columns: int) -> Value:
     experts = r.config.num_experts
     bias: Weight | None = None
-    if r.weights.has(f"{name}.bias"):
+    if r.weights.offers(f"{name}.bias"):
         bias = r.weights.matrix_float32(f"{name}.bias", experts, width)
     return r.builder.moe_matmul(
         x,

@@ -70,7 +70,7 @@ def mamba2(r: Recorder, layer: int, x: Value) -> Value:
         groups=groups,
     )
     y = b.gated(gate, y, "silu")
-    if r.has(f"{prefix}.ssm_norm"):
+    if r.offers(f"{prefix}.ssm_norm"):
         weight = r.weights.matrix_float32(f"{prefix}.ssm_norm.weight", groups, inner // groups)
         y = b.rms_norm(y, weight, r.config.norm_eps, groups)
     return r.linear(y, f"{prefix}.ssm_out", r.config.hidden_size)
