@@ -12,6 +12,8 @@ def mamba(r: Recorder, layer: int, x: Value) -> Value:
     Sources: Gu and Dao 2023; Lieber et al. 2024 (norms of dt, b and c, Jamba).
     """
     b, prefix = r.builder, f"blk.{layer}"
+    if r.has(f"{prefix}.ssm_a") and len(r.weights.shape(f"{prefix}.ssm_a")) == 1:
+        return _mamba_of_heads(r, layer, x)
     inner, kernel, size, rank = r.config.recurrent.require(
         "ssm.inner_size", "ssm.conv_kernel", "ssm.state_size", "ssm.time_step_rank"
     )
@@ -30,6 +32,37 @@ def mamba(r: Recorder, layer: int, x: Value) -> Value:
         read,
         r.weights.matrix_float32(f"{prefix}.ssm_a", inner, size),
         r.weights.vector(f"{prefix}.ssm_d", inner),
+    )
+    return r.linear(b.gated(gate, y, "silu"), f"{prefix}.ssm_out", r.config.hidden_size)
+
+
+def _mamba_of_heads(r: Recorder, layer: int, x: Value) -> Value:
+    """A step and a decay for each head, and projections in the order gate, input and b, c, dt.
+
+    Source: Preferred Networks 2025 (PLaMo 2).
+    """
+    b, prefix, recurrent = r.builder, f"blk.{layer}", r.config.recurrent
+    inner, kernel, size, heads = recurrent.require(
+        "ssm.inner_size", "ssm.conv_kernel", "ssm.state_size", "ssm.time_step_rank"
+    )
+    head_dim = recurrent.divided("ssm.inner_size", "ssm.time_step_rank")
+    both = r.linear(x, f"{prefix}.ssm_in", 2 * inner)
+    gate, hidden = (b.columns(both, first, head_dim, heads) for first in (0, head_dim))
+    hidden = convolved(r, hidden, f"{prefix}.ssm_conv1d", kernel)
+    rank = max(64, r.config.hidden_size // 16)  # no key says it
+    parts = r.fused_linear(hidden, f"{prefix}.ssm_x", (size, size, rank))
+    write, read, dt = (
+        _step_norm(r, part, f"{prefix}.ssm_{name}_norm")
+        for name, part in zip(("b", "c", "dt"), parts, strict=True)
+    )
+    step = r.weights.matrix(f"{prefix}.ssm_dt.weight", heads, rank)
+    y = b.selective_scan(
+        hidden,
+        b.softplus(b.matmul(dt, step, r.weights.vector(f"{prefix}.ssm_dt.bias", heads))),
+        write,
+        read,
+        r.weights.matrix_float32(f"{prefix}.ssm_a", heads, 1, shape=(heads,)),
+        r.weights.vector(f"{prefix}.ssm_d", heads),
     )
     return r.linear(b.gated(gate, y, "silu"), f"{prefix}.ssm_out", r.config.hidden_size)
 

@@ -18,5 +18,6 @@ ROWS: Mapping[str, Architecture] = {
     "mamba": Architecture(rope=None, residual="single"),
     "mamba2": Architecture(rope=None, residual="single"),
     "nemotron_h": Architecture(rope=None, residual="single", activation="relu2", gated=False),
+    "plamo2": Architecture(rope="split"),
     "qwen35": Architecture(rope="split", gated_queries=True, key_heads="tiled"),
 }

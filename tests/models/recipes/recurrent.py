@@ -4,12 +4,16 @@ from tests.models.recipes.parts import (
     ATTENTION,
     ATTN_NORM,
     FFN_NORM,
+    FUSED_ATTENTION,
+    FUSED_MLP,
     HIDDEN,
     KV_HEADS,
     LAYERS,
     MLP,
+    POST_NORMS,
     Q_WIDTH,
     QK_NORM,
+    QK_NORM_OF_EACH_HEAD,
     UP_AND_DOWN,
     Recipe,
     Shapes,
@@ -31,6 +35,17 @@ MAMBA: Shapes = {
     "ssm_a": (STATE, INNER),
     "ssm_d": (INNER,),
     "ssm_out.weight": (INNER, HIDDEN),
+}
+MAMBA_OF_HEADS: Shapes = {
+    **MAMBA,
+    "ssm_x.weight": (INNER, 2 * STATE + 64),
+    "ssm_dt.weight": (64, SSM_HEADS),
+    "ssm_dt.bias": (SSM_HEADS,),
+    "ssm_a": (SSM_HEADS,),
+    "ssm_d": (SSM_HEADS,),
+    "ssm_dt_norm.weight": (64,),
+    "ssm_b_norm.weight": (STATE,),
+    "ssm_c_norm.weight": (STATE,),
 }
 STEP_NORMS: Shapes = {
     "ssm_dt_norm.weight": (RANK,),
@@ -114,6 +129,11 @@ RECIPES: dict[str, Recipe] = {
             **dict.fromkeys(ATTENDS, ATTENTION),
         },
         windowed=(False,) * len(ATTENDS),
+    ),
+    "plamo2": hybrid(
+        {**MAMBA_OF_HEADS, **FUSED_MLP, **POST_NORMS},
+        {**FUSED_ATTENTION, **QK_NORM_OF_EACH_HEAD, **FUSED_MLP, **POST_NORMS},
+        {**KEYS, "ssm.time_step_rank": SSM_HEADS},
     ),
     "qwen35": hybrid(
         {**DELTA_NET, **QKV_AND_GATE, **ALPHA_BETA, **HUGGING_FACE_MLP},
