@@ -16,7 +16,9 @@ class Variant:
     strip_rows: matrix rows that lie side by side, `vector` of them to a work-item. slices: parts
     of a row's columns, a work-item each. group: work-items that share a norm or a head; a power
     of two. items: work-items of a group in ops that treat each number alone. dot4: how four bytes
-    are multiplied at once. tokens: rows of x that a product takes at once, ascending from 1.
+    are multiplied at once. inlines_itself: OpenCL's own functions are real calls here, so that
+    vectors are loaded, stored and fused without them. tokens: rows of x that a product takes at
+    once, ascending from 1.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Variant:
     group: int
     items: int
     dot4: Dot4 = "none"
+    inlines_itself: bool = False
     tokens: tuple[int, ...] = (1, 4, 8)
 
     @property
@@ -39,7 +42,7 @@ class Variant:
         return 4 + (16 if self.dot4 == "none" else 8)
 
 
-CPU = Variant("cpu", vector=8, strip_rows=8, slices=1, group=1, items=64)
+CPU = Variant("cpu", vector=8, strip_rows=8, slices=1, group=1, items=64, inlines_itself=True)
 GPU = Variant("gpu", vector=4, strip_rows=64, slices=8, group=64, items=64)
 VARIANTS = {variant.name: variant for variant in (CPU, GPU)}
 
@@ -74,11 +77,11 @@ def header(variant: Variant, vector: int) -> str:
         lines.append(f"#define convert_{kind}V convert_{kind}{size}")
         lines.append(f"#define as_{kind}V as_{kind}{size}")
     lines.append(f"#define as_short2V as_short{2 * vector}")
+    lines += [_load_and_store(kind, space, vector, variant) for kind, space in _MEMORY]
+    lines += [_fused(kind, variant) for kind in ("float", "floatV")[: min(2, vector)]]
     if vector == 1:
-        lines += ["#define vloadV(i, p) (*(p))", "#define vstoreV(value, i, p) (*(p) = (value))"]
         lines += ["#define SUM_OF(x) (x)", "#define MAX_OF(x) (x)", "#define IOTA 0"]
     else:
-        lines += [f"#define vloadV vload{vector}", f"#define vstoreV vstore{vector}"]
         numbers = ", ".join(map(str, range(vector)))
         lines.append(f"#define IOTA ((int{vector})({numbers}))")
         lines += [
@@ -95,6 +98,35 @@ def header(variant: Variant, vector: int) -> str:
 
 def _each(text: str, vector: int) -> str:
     return ", ".join(text.replace("%", part) for part in _COMPONENTS[vector])
+
+
+# What kernels load whole vectors from and store them to.
+_MEMORY = [("float", space) for space in ("__global", "__local", "__private")]
+_MEMORY += [(kind, "__global") for kind in ("uint", "ushort", "uchar")]
+
+
+def _load_and_store(kind: str, space: str, vector: int, variant: Variant) -> str:
+    """loadV(p) and storeV(value, p) for numbers of a kind in one kind of memory."""
+    alike = f"typedef {kind}V __attribute__((aligned(sizeof({kind})))) {space[2:]}_{kind}V;"
+    place = f"({space} {space[2:]}_{kind}V *)p"
+    load, store = f"return *{place.replace(space, f'{space} const', 1)};", f"*{place} = value;"
+    if not variant.inlines_itself and vector > 1:
+        alike, load, store = "", f"return vload{vector}(0, p);", f"vstore{vector}(value, 0, p);"
+    head = "static inline __attribute__((overloadable))"
+    return f"""{alike}
+{head} {kind}V loadV({space} const {kind} *p) {{ {load} }}
+{head} void storeV({kind}V value, {space} {kind} *p) {{ {store} }}"""
+
+
+def _fused(kind: str, variant: Variant) -> str:
+    """fused(a, b, c): a * b + c, rounded once."""
+    body = "return fma(a, b, c);"
+    if variant.inlines_itself:
+        body = "\n#pragma OPENCL FP_CONTRACT ON\nreturn a * b + c;\n"
+    return (
+        "static inline __attribute__((overloadable)) "
+        f"{kind} fused({kind} a, {kind} b, {kind} c) {{ {body} }}"
+    )
 
 
 def _reduction(name: str, pair: str, vector: int) -> str:

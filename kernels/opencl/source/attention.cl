@@ -46,52 +46,52 @@ void attention(__global const int *step, __global const int *positions,
                     keys + BLOCK_OF(start + c) * HEAD_DIM + c % KV_BLOCK;
                 score = 0.0f;
                 for (int d = 0; d < HEAD_DIM; d++)
-                    score = fma(q[d], LOAD_KEYS(key + d * KV_BLOCK), score);
+                    score = fused(q[d], LOAD_KEYS(key + d * KV_BLOCK), score);
                 score *= scale;
                 if (softcap)
                     score = softcap * tanh(score / softcap);
                 intV at = start + c + IOTA;
-                score = select(score, (floatV)(-INFINITY), at < from);
-                score = select(score, (floatV)(-INFINITY), at >= to);
+                score = at < from ? (floatV)(-INFINITY) : score;
+                score = at >= to ? (floatV)(-INFINITY) : score;
             }
-            vstoreV(score, 0, scores + c);
-            top = fmax(top, MAX_OF(score));
+            storeV(score, scores + c);
+            top = larger(top, MAX_OF(score));
         }
         top = group_max(top, room);
         float sum = 0.0f;
         for (int c = V * lid; c < TILE; c += V * WG) {
-            floatV weight = exp(vloadV(0, scores + c) - top);
-            vstoreV(weight, 0, scores + c);
+            floatV weight = exp(loadV(scores + c) - top);
+            storeV(weight, scores + c);
             sum += SUM_OF(weight);
         }
         sum = group_sum(sum, room);
         barrier(CLK_LOCAL_MEM_FENCE);
-        float merged = fmax(highest, top);
+        float merged = larger(highest, top);
         float before = exp(highest - merged), now = exp(top - merged);
-        total = fma(total, before, sum * now);
+        total = fused(total, before, sum * now);
         highest = merged;
         for (int d = V * lid; d < VALUE_DIM; d += V * WG) {
             if (VALUES_IN_ROWS && d + V <= VALUE_DIM) {
                 floatV acc = 0.0f;
                 for (int at = from; at < to; at++)
-                    acc = fma(scores[at - start], LOAD_VALUES(VALUE_AT(at, d)), acc);
-                vstoreV(fma(vloadV(0, result + d), before, acc * now), 0, result + d);
+                    acc = fused(scores[at - start], LOAD_VALUES(VALUE_AT(at, d)), acc);
+                storeV(fused(loadV(result + d), before, acc * now), result + d);
                 continue;
             }
             for (int e = d; e < min(d + V, VALUE_DIM); e++) {
                 float acc = 0.0f;
                 for (int at = from; at < to; at++)
-                    acc = fma(scores[at - start], LOAD_VALUE(VALUE_AT(at, e)), acc);
-                result[e] = fma(result[e], before, acc * now);
+                    acc = fused(scores[at - start], LOAD_VALUE(VALUE_AT(at, e)), acc);
+                result[e] = fused(result[e], before, acc * now);
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     float before = 1.0f;
     if (sinks) {
-        float merged = fmax(highest, sinks[head]);
+        float merged = larger(highest, sinks[head]);
         before = exp(highest - merged);
-        total = fma(total, before, exp(sinks[head] - merged));
+        total = fused(total, before, exp(sinks[head] - merged));
     }
     for (int d = lid; d < VALUE_DIM; d += WG)
         y[d] = result[d] * before / total;

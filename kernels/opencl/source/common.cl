@@ -3,6 +3,8 @@
 
 #pragma OPENCL FP_CONTRACT OFF
 
+#define UNROLL _Pragma("unroll")  // for loops of few, known turns
+
 // Words of `step`, the counts of one step.
 #define NUM_TOKENS 0
 #define NUM_OUTPUTS 1
@@ -10,6 +12,9 @@
 #define BLOCKS_PER_SEQ 3
 
 #define KV_BLOCK 32
+
+#define larger(a, b) ((a) > (b) ? (a) : (b))
+#define smaller(a, b) ((a) < (b) ? (a) : (b))
 
 // A sum over the work-group in a fixed tree; WG is a power of two. Every work-item gets it.
 static inline float group_sum(float value, __local float *room)
@@ -41,7 +46,7 @@ static inline float group_max(float value, __local float *room)
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int half_size = WG / 2; half_size; half_size /= 2) {
         if (lid < half_size)
-            room[lid] = fmax(room[lid], room[lid + half_size]);
+            room[lid] = larger(room[lid], room[lid + half_size]);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     float largest = room[0];
@@ -59,8 +64,8 @@ static inline floatV half_bits(uintV bits)
     floatV normal = as_floatV(top + (112u << 23));
     floatV small = convert_floatV(bits & 1023u) * 0x1p-24f;
     floatV large = as_floatV(top | 0x7f800000u);
-    floatV size = select(normal, small, exponent == 0u);
-    size = select(size, large, exponent == 31u);
+    floatV size = exponent == 0u ? small : normal;
+    size = exponent == 31u ? large : size;
     return as_floatV(as_uintV(size) | (bits & 0x8000u) << 16);
 }
 
@@ -68,11 +73,11 @@ static inline floatV half_bits(uintV bits)
 static inline void store_head(floatV value, int count, __global float *to)
 {
     if (count >= V) {
-        vstoreV(value, 0, to);
+        storeV(value, to);
         return;
     }
     float parts[V];
-    vstoreV(value, 0, parts);
+    storeV(value, parts);
     for (int i = 0; i < count; i++)
         to[i] = parts[i];
 }

@@ -22,9 +22,9 @@ static inline Source source_of(__global const uchar *strip, int block, int lane)
     return src;
 }
 
-#define WORD(i) vloadV(0, (__global const uint *)(src.words + 4 * STRIP * (i)))
-#define ODD_HALF convert_uintV(vloadV(0, (__global const ushort *)src.odd))
-#define ODD_BYTE convert_uintV(vloadV(0, src.odd))
+#define WORD(i) loadV((__global const uint *)(src.words + 4 * STRIP * (i)))
+#define ODD_HALF convert_uintV(loadV((__global const ushort *)src.odd))
+#define ODD_BYTE convert_uintV(loadV(src.odd))
 #define BYTE(word, i) ((word) >> (uint)(8 * (i)) & 255u)
 
 // Four bits to the lowest bits of four bytes; four pairs of bits to four bytes.

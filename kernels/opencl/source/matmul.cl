@@ -7,9 +7,10 @@
 // The parts of one result, added in order.
 static inline floatV sum_of_slices(__local float *parts, int t, int lane)
 {
-    floatV sum = vloadV(0, parts + t * STRIP + V * lane);
+    floatV sum = loadV(parts + t * STRIP + V * lane);
+    UNROLL
     for (int s = 1; s < SLICES; s++)
-        sum += vloadV(0, parts + (s * TOKENS + t) * STRIP + V * lane);
+        sum += loadV(parts + (s * TOKENS + t) * STRIP + V * lane);
     return sum;
 }
 
@@ -22,7 +23,7 @@ static inline floatV finished(floatV value, __global const float *bias,
         float parts[V];
         for (int i = 0; i < V; i++)
             parts[i] = i < count ? bias[i] : 0.0f;
-        value += vloadV(0, parts);
+        value += loadV(parts);
     }
     return value;
 }
@@ -39,10 +40,12 @@ static inline bool strip_products(floatV *acc, __global const uchar *strip,
 #else
     int slice = get_local_id(1);
     add_products(acc, strip, x, at, lane, blocks * slice / SLICES, blocks * (slice + 1) / SLICES);
+    UNROLL
     for (int t = 0; t < TOKENS; t++)
-        vstoreV(acc[t], 0, parts + (slice * TOKENS + t) * STRIP + V * lane);
+        storeV(acc[t], parts + (slice * TOKENS + t) * STRIP + V * lane);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (slice == 0)
+        UNROLL
         for (int t = 0; t < TOKENS; t++)
             acc[t] = sum_of_slices(parts, t, lane);
     return slice == 0;
@@ -61,8 +64,9 @@ void matmul(__global const int *step, __global const XType *x, __global const uc
 #endif
     int strip = get_group_id(0), first = TOKENS * get_group_id(2), tokens = step[count_word];
     uint at[TOKENS];
+    UNROLL
     for (int t = 0; t < TOKENS; t++)
-        at[t] = (uint)min(first + t, tokens - 1) * X_ROW(columns);
+        at[t] = (uint)smaller(first + t, tokens - 1) * X_ROW(columns);
     floatV acc[TOKENS];
     __global const uchar *source = weight + (size_t)strip * (columns / BLOCK_SIZE * TYPE_SIZE) * STRIP;
     if (!strip_products(acc, source, x, at, columns, parts))

@@ -11,7 +11,7 @@ static inline float softmax_sum(__global const float *x, int count, float *top)
     float sum = 0.0f;
     *top = -INFINITY;
     for (int i = 0; i < count; i++)
-        *top = fmax(*top, x[i]);
+        *top = larger(*top, x[i]);
     for (int i = 0; i < count; i++)
         sum += exp(x[i] - *top);
     return sum;
@@ -49,8 +49,8 @@ static inline ulong best_groups(Scores row, int groups, int size, int used, int 
             float first = -INFINITY, second = -INFINITY;
             for (int e = g * size; e < (g + 1) * size; e++) {
                 float value = preference_of(row, e);
-                second = fmax(second, fmin(first, value));
-                first = fmax(first, value);
+                second = larger(second, smaller(first, value));
+                first = larger(first, value);
             }
             float score = best == 1 ? first : second + first;
             if (!(chosen >> g & 1) && (winner < 0 || score > most)) {
@@ -104,7 +104,7 @@ __kernel void moe_route(__global const int *step, __global const float *scores,
     sum = 0.0f;
     for (int r = 0; r < top_k; r++)
         sum += weights[r];
-    sum = fmax(sum, MIN_GATE_SUM);
+    sum = larger(sum, MIN_GATE_SUM);
     for (int r = 0; r < top_k; r++)
         weights[r] = (normalize ? weights[r] / sum : weights[r]) * factor;
 }
@@ -120,7 +120,7 @@ __kernel void moe_combine(__global const int *step, __global const float *x,
     routing += row * 2 * top_k + top_k;
     float sum = routing[0] * x[0];
     for (int r = 1; r < top_k; r++)
-        sum = fma(routing[r], x[r * width], sum);
+        sum = fused(routing[r], x[r * width], sum);
     y[i] = sum;
 }
 

@@ -13,17 +13,17 @@ void rms_norm(__global const int *step, __global const float *x, __global const 
         weight += get_group_id(0) % weights * size;
     floatV squares = 0.0f;
     for (int i = V * lid; i < whole; i += V * WG) {
-        floatV value = vloadV(0, x + i);
-        squares = fma(value, value, squares);
+        floatV value = loadV(x + i);
+        squares = fused(value, value, squares);
     }
     float sum = SUM_OF(squares);
     for (int i = whole + lid; i < size; i += WG)
-        sum = fma(x[i], x[i], sum);
+        sum = fused(x[i], x[i], sum);
     sum = group_sum(sum, room);
     float factor = 1.0f / sqrt(sum / (float)size + eps);
     for (int i = V * lid; i < whole; i += V * WG) {
-        floatV value = vloadV(0, x + i) * factor;
-        vstoreV(weight ? value * vloadV(0, weight + i) : value, 0, y + i);
+        floatV value = loadV(x + i) * factor;
+        storeV(weight ? value * loadV(weight + i) : value, y + i);
     }
     for (int i = whole + lid; i < size; i += WG)
         y[i] = x[i] * factor * (weight ? weight[i] : 1.0f);

@@ -12,6 +12,7 @@
 static inline intV dot(const uintV *q, __global const uint *x)
 {
     intV sum = 0;
+    UNROLL
     for (int i = 0; i < PART_WORDS; i++)
         sum = DOT4V(q[i], x[i], sum);
     return sum;
@@ -29,8 +30,10 @@ static inline intV dot(const uintV *q, __global const uint *x)
 static inline intV dot(const uintV *q, __global const uint *x)
 {
     intV sum = 0;
+    UNROLL
     for (int i = 0; i < PART_WORDS; i += STEP) {
         short2V part = 0;
+        UNROLL
         for (int j = i; j < i + STEP; j++) {
 #ifdef Q_SIGNED
             short2V even = as_short2V(q[j] << 8) >> (short2V)(8);
@@ -52,13 +55,14 @@ static inline floatV add_group(floatV acc, const uintV *q, const floatV *scale, 
                                __global const uint *x)
 {
     float d = as_float(x[0]);
+    UNROLL
     for (int j = 0; j < PARTS; j++) {
         int total = PARTS == 1 ? as_int(x[1]) + as_int(x[2]) : as_int(x[1 + j]);
         intV sum = dot(q + PART_WORDS * j, x + 4 + PART_WORDS * X_WORDS * j);
         sum -= OFFSET * total;
-        acc = fma(scale[j] * d, convert_floatV(sum), acc);
+        acc = fused(scale[j] * d, convert_floatV(sum), acc);
 #ifdef HAS_LOW
-        acc = fma(low[j], (floatV)(d * (float)total), acc);
+        acc = fused(low[j], (floatV)(d * (float)total), acc);
 #endif
     }
     return acc;
@@ -68,6 +72,7 @@ static inline floatV add_group(floatV acc, const uintV *q, const floatV *scale, 
 static inline void add_products(floatV *acc, __global const uchar *strip, __global const uint *x,
                                 const uint *at, int lane, int from, int to)
 {
+    UNROLL
     for (int t = 0; t < TOKENS; t++)
         acc[t] = 0.0f;
     for (int b = from; b < to; b++) {
@@ -76,6 +81,7 @@ static inline void add_products(floatV *acc, __global const uchar *strip, __glob
             uintV q[8];
             floatV scale[PARTS], low[PARTS];
             unpack(src, g, q, scale, low);
+            UNROLL
             for (int t = 0; t < TOKENS; t++)
                 acc[t] = add_group(acc[t], q, scale, low, x + at[t] + (b * GROUPS + g) * RECORD);
         }

@@ -3,6 +3,7 @@
 // packed four to a word where the device multiplies those at once; elsewhere as pairs of 16 bits,
 // values 0 and 2 of four in one word and 1 and 3 in the next.
 
+#define ROUND 12582912.0f  // added and taken away: the nearest whole number, even where two are
 #define TINY 1e-30f  // blocks below it become zero: 127 / TINY is still a float
 
 static inline uint pair(int low, int high)
@@ -20,13 +21,13 @@ __kernel void quantize(__global const int *step, __global const float *x, __glob
     out += (size_t)item * RECORD;
     float top = 0.0f;
     for (int i = 0; i < 32; i++)
-        top = fmax(top, fabs(x[i]));
+        top = larger(top, fabs(x[i]));
     float inverse = top > TINY ? 127.0f / top : 0.0f;
     int sums[2] = {0, 0};
     for (int i = 0; i < 8; i++) {
         int q[4];
         for (int j = 0; j < 4; j++) {
-            q[j] = convert_int_rte(x[4 * i + j] * inverse);
+            q[j] = (int)(x[4 * i + j] * inverse + ROUND - ROUND);
             sums[i / 4] += q[j];
         }
 #ifdef HAS_DOT4

@@ -32,7 +32,7 @@ __kernel void short_convolution(__global const int *step, __global const int *qu
             int source = row - past + j;
             float value = source >= from ? x[(size_t)source * channels]
                                          : state[(source - from + past) * stored];
-            sum = fma(value, taps[j], sum);
+            sum = fused(value, taps[j], sum);
         }
         if (bias)
             sum += bias[item];
@@ -68,11 +68,11 @@ __kernel void selective_scan(__global const int *step, __global const int *query
         float sum = 0.0f;
         for (int s = 0; s < state_size; s++) {
             float decay = exp(delta * a[a_width == 1 ? 0 : s]);
-            float h = fma(decay, state[s], delta * input * b[at + s]);
+            float h = fused(decay, state[s], delta * input * b[at + s]);
             state[s] = h;
-            sum = fma(h, c[at + s], sum);
+            sum = fused(h, c[at + s], sum);
         }
-        y[(size_t)row * width + item] = fma(d[head], input, sum);
+        y[(size_t)row * width + item] = fused(d[head], input, sum);
     }
 }
 
@@ -101,14 +101,14 @@ __kernel void delta_rule(__global const int *step, __global const int *query_sta
         for (int i = 0; i < key_dim; i++) {
             float kept = exp(a[head] * time[decays == 1 ? 0 : i]) * state[i * stored];
             state[i * stored] = kept;
-            known = fma(key[i], kept, known);
+            known = fused(key[i], kept, known);
         }
         float error = v[(size_t)row * heads * value_dim + item] - known;
         error *= sigmoid(beta[(size_t)row * heads + head]);
         for (int i = 0; i < key_dim; i++) {
-            float corrected = fma(key[i], error, state[i * stored]);
+            float corrected = fused(key[i], error, state[i * stored]);
             state[i * stored] = corrected;
-            sum = fma(query[i], corrected, sum);
+            sum = fused(query[i], corrected, sum);
         }
         y[(size_t)row * heads * value_dim + item] = sum;
     }

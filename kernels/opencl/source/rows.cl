@@ -49,7 +49,7 @@ static inline float gelu_tanh(float x)
 
 static inline float clamped(float g, float u, float alpha, float limit)
 {
-    g = fmin(g, limit);
+    g = smaller(g, limit);
     return g * sigmoid(alpha * g) * (clamp(u, -limit, limit) + 1.0f);
 }
 
@@ -64,7 +64,7 @@ __kernel void softplus(__global const int *step, __global const float *x,
 {
     ITEM(width);
     float value = bias ? x[i] + bias[i % width] : x[i];
-    y[i] = fmax(value, 0.0f) + log1p(exp(-fabs(value)));
+    y[i] = larger(value, 0.0f) + log1p(exp(-fabs(value)));
 }
 
 // Columns first to first + width of each of `parts` equal parts of a row of x.
@@ -91,11 +91,11 @@ __kernel void rope_table(__global const int *step, __global const int *positions
     ITEM(pairs);
     int row = i / pairs, pair = i % pairs;
     float p = (float)positions[row], f = frequencies[pair];
-    float angle = p * f, error = fma(p, f, -angle);
+    float angle = p * f, error = fused(p, f, -angle);
     float turns = rint(angle * 0.15915494f);
-    float rest = fma(-turns, 6.28125f, angle);
-    rest = fma(-turns, 0.00193530717f, rest);
-    rest = fma(-turns, 1.02531317e-11f, rest) + error;
+    float rest = fused(-turns, 6.28125f, angle);
+    rest = fused(-turns, 0.00193530717f, rest);
+    rest = fused(-turns, 1.02531317e-11f, rest) + error;
     out[(size_t)row * 2 * pairs + pair] = cos(rest) * magnitude;
     out[(size_t)row * 2 * pairs + pairs + pair] = sin(rest) * magnitude;
 }
@@ -116,8 +116,8 @@ __kernel void rope(__global const int *step, __global const float *x, __global c
     int distance = interleaved ? 1 : pairs;
     table += (size_t)row * 2 * pairs;
     float cosine = table[pair], sine = table[pairs + pair];
-    y[i] = is_second ? fma(x[i - distance], sine, x[i] * cosine)
-                     : fma(-x[i + distance], sine, x[i] * cosine);
+    y[i] = is_second ? fused(x[i - distance], sine, x[i] * cosine)
+                     : fused(-x[i + distance], sine, x[i] * cosine);
 }
 
 __kernel void position_scale(__global const int *step, __global const int *positions,
@@ -126,7 +126,7 @@ __kernel void position_scale(__global const int *step, __global const int *posit
 {
     ITEM(width);
     long whole = ((long)positions[i / width] + offset) / length;
-    y[i] = x[i] * fma(factor, log1p((float)whole), 1.0f);
+    y[i] = x[i] * fused(factor, log1p((float)whole), 1.0f);
 }
 
 // Part h of a, then part h of b, for each of `heads` parts.

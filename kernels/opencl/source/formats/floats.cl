@@ -1,9 +1,9 @@
 // F32, F16 and BF16: one weight is a block. LOAD_WEIGHT reads one of each of V rows.
 
 #if TYPE_SIZE == 4
-#define LOAD_WEIGHT(p) vloadV(0, (__global const float *)(p))
+#define LOAD_WEIGHT(p) loadV((__global const float *)(p))
 #elif defined IS_BF16
-#define LOAD_WEIGHT(p) as_floatV(convert_uintV(vloadV(0, (__global const ushort *)(p))) << 16)
+#define LOAD_WEIGHT(p) as_floatV(convert_uintV(loadV((__global const ushort *)(p))) << 16)
 #else
-#define LOAD_WEIGHT(p) half_bits(convert_uintV(vloadV(0, (__global const ushort *)(p))))
+#define LOAD_WEIGHT(p) half_bits(convert_uintV(loadV((__global const ushort *)(p))))
 #endif

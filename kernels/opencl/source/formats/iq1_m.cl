@@ -11,8 +11,10 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     floatV d = half_bits(bits) * 0.125f;
     uintV scales = (g < 4 ? first : second) >> (uint)(16 * (g / 2 % 2) + 6 * (g % 2));
     uintV high = WORD(8 + g / 2) >> (uint)(16 * (g % 2));
+    UNROLL
     for (int j = 0; j < 2; j++)
         scale[j] = d * convert_floatV(2u * (scales >> (uint)(3 * j) & 7u) + 1u);
+    UNROLL
     for (int k = 0; k < 4; k++) {
         uintV nibble = high >> (uint)(4 * k) & 15u;
         uintV plus = (1u - (nibble >> 3)) * 0x02020202u;

@@ -8,6 +8,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     uintV rows = WORD(g), high = WORD(8 + g / 2) >> (uint)(16 * (g % 2)) & 0xffffu;
     *scale = half_bits(ODD_HALF) * 0.125f * convert_floatV(2u * (high >> 12 & 7u) + 1u);
     uintV plus = (1u - (high >> 15)) * 0x02020202u;
+    UNROLL
     for (int k = 0; k < 4; k++) {
         uintV row = (BYTE(rows, k) | (high >> (uint)(3 * k) & 7u) << 8) * 2u;
         q[2 * k] = GATHER(IQ1, row) + plus;

@@ -10,6 +10,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     uintV rows = WORD(g), bits = WORD(8 + g);
     scale[0] = d * convert_floatV(2u * (s & 15u) + 1u);
     scale[1] = d * convert_floatV(2u * (s >> 4) + 1u);
+    UNROLL
     for (int k = 0; k < 4; k++) {
         uintV row = (BYTE(rows, k) | (high >> (uint)(2 * k) & 3u) << 8) * 2u;
         q[2 * k] = negate4(GATHER(IQ2_S, row), BYTE(bits, k));

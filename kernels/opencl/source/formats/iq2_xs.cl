@@ -9,6 +9,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     uintV s = BYTE(WORD(16 + g / 4), g % 4);
     scale[0] = d * convert_floatV(2u * (s & 15u) + 1u);
     scale[1] = d * convert_floatV(2u * (s >> 4) + 1u);
+    UNROLL
     for (int k = 0; k < 4; k++) {
         uintV code = WORD(2 * g + k / 2) >> (uint)(16 * (k % 2)) & 0xffffu;
         uintV row = (code & 511u) * 2u, signs = even_signs(code >> 9);

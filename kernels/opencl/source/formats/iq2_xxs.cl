@@ -7,6 +7,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
 {
     uintV rows = WORD(2 * g), bits = WORD(2 * g + 1);
     *scale = half_bits(ODD_HALF) * 0.125f * convert_floatV(2u * (bits >> 28) + 1u);
+    UNROLL
     for (int k = 0; k < 4; k++) {
         uintV row = BYTE(rows, k) * 2u, signs = even_signs(bits >> (uint)(7 * k) & 127u);
         q[2 * k] = negate4(GATHER(IQ2_XXS, row), signs);

@@ -7,6 +7,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
 {
     uintV bits = WORD(16 + g);
     *scale = half_bits(ODD_HALF) * 0.25f * convert_floatV(2u * (bits >> 28) + 1u);
+    UNROLL
     for (int i = 0; i < 8; i++) {
         uintV signs = even_signs(bits >> (uint)(7 * (i / 2)) & 127u);
         uintV row = GATHER(IQ3_XXS, BYTE(WORD(2 * g + i / 4), i % 4));

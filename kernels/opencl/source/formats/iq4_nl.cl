@@ -6,6 +6,7 @@
 static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *low)
 {
     *scale = half_bits(ODD_HALF);
+    UNROLL
     for (int i = 0; i < 4; i++) {
         uintV word = WORD(i);
         q[i] = translate4(word, IQ4);

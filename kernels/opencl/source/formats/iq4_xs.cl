@@ -8,6 +8,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     uintV head = WORD(0);
     uintV s = (WORD(1) >> (uint)(4 * g) & 15u) | (head >> (uint)(16 + 2 * g) & 3u) << 4;
     *scale = half_bits(head & 0xffffu) * convert_floatV(convert_intV(s) - 32);
+    UNROLL
     for (int i = 0; i < 4; i++) {
         uintV word = WORD(2 + 4 * g + i);
         q[i] = translate4(word, IQ4);

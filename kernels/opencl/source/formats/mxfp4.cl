@@ -6,7 +6,8 @@
 static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *low)
 {
     uintV e = ODD_BYTE;
-    *scale = as_floatV(select((e - 1u) << 23, (uintV)(0x00200000u) << e, e < 2u));
+    *scale = as_floatV(e < 2u ? (uintV)(0x00200000u) << e : (e - 1u) << 23);
+    UNROLL
     for (int i = 0; i < 4; i++) {
         uintV word = WORD(i);
         q[i] = translate4(word, E2M1);

@@ -6,6 +6,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
 {
     *scale = half_bits(ODD_HALF);
     uintV bits = WORD(g);
+    UNROLL
     for (int i = 0; i < 8; i++)
         q[i] = spread_bits(bits >> (uint)(4 * i)) << 1;
 }

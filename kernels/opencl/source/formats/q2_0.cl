@@ -5,6 +5,7 @@
 static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *low)
 {
     *scale = half_bits(ODD_HALF);
+    UNROLL
     for (int i = 0; i < 8; i++)
         q[i] = spread_pairs(BYTE(WORD(2 * g + i / 4), i % 4));
 }

@@ -7,6 +7,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     uintV head = WORD(0);
     *scale = half_bits(head & 0xffffu);
     *low = half_bits(head >> 16);
+    UNROLL
     for (int i = 0; i < 4; i++) {
         uintV word = WORD(1 + i);
         q[i] = word & 0x0f0f0f0fu;

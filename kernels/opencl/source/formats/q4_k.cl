@@ -5,6 +5,7 @@
 static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *low)
 {
     k_scales(src, g, scale, low);
+    UNROLL
     for (int i = 0; i < 8; i++)
         q[i] = WORD(4 + g / 2 * 8 + i) >> (uint)(4 * (g % 2)) & 0x0f0f0f0fu;
 }

@@ -6,6 +6,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
 {
     *scale = half_bits(ODD_HALF);
     uintV high = WORD(0);
+    UNROLL
     for (int i = 0; i < 4; i++) {
         uintV word = WORD(1 + i);
         q[i] = (word & 0x0f0f0f0fu) | spread_bits(high >> (uint)(4 * i)) << 4;

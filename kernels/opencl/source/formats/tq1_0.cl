@@ -15,6 +15,7 @@ static inline uintV digits(uintV word, int k)
 static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *low)
 {
     *scale = half_bits(ODD_HALF);
+    UNROLL
     for (int i = 0; i < 8; i++) {
         // Digits of 32 bytes, then of 16 (five of them), then of 4.
         int n = 8 * g + i, rest = n - 40, last = n - 60;
