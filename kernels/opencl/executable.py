@@ -1,6 +1,7 @@
 """A program with its memory on a device, and the one call that enqueues all of it."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,16 @@ import pyopencl as cl
 
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.opencl.context import Context, faults
-from edgellm.kernels.opencl.plan import Argument, Count, IndexArray, Launch, Plan, Room, place
+from edgellm.kernels.opencl.plan import (
+    TILE_ROWS,
+    Argument,
+    Count,
+    IndexArray,
+    Launch,
+    Plan,
+    Room,
+    place,
+)
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.program import Program, Rows
 
@@ -53,18 +63,22 @@ class Executable:
             "tokens": batch.num_tokens,
             "outputs": len(batch.logits_rows),
             "seqs": batch.num_seqs,
+            "tiles": 0,
         }
+        tiles = tiles_of(batch.query_start)
+        if batch.num_tokens >= TILE_ROWS // 2 * batch.num_seqs:
+            counts["tiles"] = len(tiles)
         self._reserve(counts["tokens"], counts["outputs"])
-        sent = self._send(batch, counts)
+        sent = self._send(batch, counts, tiles)
         queue = self._context.queue
         for number, launch in enumerate(self._plan.launches):
-            rows = counts[launch.choices[0].grid.count]
-            if rows:
-                choice = next(c for c in reversed(launch.choices) if c.least <= rows)
-                kernel = self._kernel(number, launch, choice.key)
-                cl.enqueue_nd_range_kernel(
-                    queue, kernel, choice.grid.sizes(rows), choice.grid.local
-                )
+            for choice in reversed(launch.choices):
+                count = counts[choice.grid.count]
+                if count >= choice.least:
+                    kernel = self._kernel(number, launch, choice.key)
+                    sizes, local = choice.grid.sizes(count), choice.grid.local
+                    cl.enqueue_nd_range_kernel(queue, kernel, sizes, local)
+                    break
         results = {}
         for name, value in self._program.outputs.items():
             results[name] = np.empty((counts[value.rows], value.width), np.float32)
@@ -75,7 +89,9 @@ class Executable:
         del sent  # until here the device may have read it
         return results
 
-    def _send(self, batch: Batch, counts: Mapping[Count, int]) -> list[npt.NDArray[np.int32]]:
+    def _send(
+        self, batch: Batch, counts: Mapping[Count, int], tiles: npt.NDArray[np.int32]
+    ) -> list[npt.NDArray[np.int32]]:
         """Enqueues the copies of the index arrays, which must stay alive until they are done."""
         sizes = np.diff(batch.query_start)
         step = [counts["tokens"], counts["outputs"], batch.num_seqs, batch.block_tables.shape[-1]]
@@ -90,6 +106,7 @@ class Executable:
             "slots": batch.slot_mapping,
             "block_tables": batch.block_tables,
             "rows": batch.logits_rows,
+            "tiles": tiles,
             "adapter_scales": batch.row_scales().view(np.int32),
         }
         sent = []
@@ -131,6 +148,16 @@ class Executable:
         self._memory = []
         self._memory = [self._context.room(p.row_bytes * wanted[p.rows]) for p in self._pieces]
         self._capacity = wanted
+
+
+def tiles_of(query_start: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """First row and number of rows of each group of TILE_ROWS or fewer of one sequence: (n, 2)."""
+    tiles = [
+        (first, min(TILE_ROWS, end - first))
+        for start, end in pairwise(query_start.tolist())
+        for first in range(start, end, TILE_ROWS)
+    ]
+    return np.array(tiles, np.int32)
 
 
 def _power_of_two(number: int) -> int:

@@ -19,9 +19,10 @@ from edgellm.kernels.program import OpCall, Program, Rows, Value
 
 Index = Literal[
     "step", "input_ids", "positions", "query_start", "row_seqs", "slots", "block_tables",
-    "state_slots", "rows", "adapter_scales",
+    "state_slots", "rows", "adapter_scales", "tiles",
 ]  # fmt: skip
-Count = Rows | Literal["seqs"]
+Count = Rows | Literal["seqs", "tiles"]
+TILE_ROWS = 4  # rows of one sequence whose attention is computed together, where there are many
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,8 @@ STEP = IndexArray("step")
 
 @dataclass(frozen=True)
 class Grid:
-    """`sizes(n)` is the number of work-items for n rows or sequences; `local` those of a group."""
+    """`sizes(n)` is the number of work-items for n rows, sequences or tiles of rows of one; `local`
+    those of a group."""
 
     count: Count
     sizes: Callable[[int], Size]
@@ -56,7 +58,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel for batches of at least `least` rows."""
+    """A kernel for batches of at least `least` of what its grid counts."""
 
     least: int
     key: KernelKey
@@ -113,8 +115,30 @@ class Plan:
         writes: Sequence[Room] = (),
     ) -> None:
         """A launch with a work-item for each of `each` things in every row, or sequence."""
+        self._flat(key, count, each, 1, arguments, writes)
+
+    def by_vectors(
+        self,
+        key: KernelKey,
+        count: Count,
+        each: int,
+        *arguments: Argument,
+        writes: Sequence[Room] = (),
+    ) -> None:
+        """The same where a work-item does as many things as a vector holds."""
+        self._flat(key, count, each, self.variant.vector, arguments, writes)
+
+    def _flat(
+        self,
+        key: KernelKey,
+        count: Count,
+        each: int,
+        at_once: int,
+        arguments: tuple[Argument, ...],
+        writes: Sequence[Room],
+    ) -> None:
         local = self.variant.items
-        grid = Grid(count, lambda n: (-(-n * each // local) * local,), (local,))
+        grid = Grid(count, lambda n: (-(-n * each // (at_once * local)) * local,), (local,))
         self.emit([Choice(1, key, grid)], *arguments, writes=writes)
 
     def records(self, x: Value) -> Room:

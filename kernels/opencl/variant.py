@@ -18,7 +18,8 @@ class Variant:
     of two. items: work-items of a group in ops that treat each number alone. dot4: how four bytes
     are multiplied at once. inlines_itself: OpenCL's own functions are real calls here, so that
     vectors are loaded, stored and fused without them. tokens: rows of x that a product takes at
-    once, ascending from 1.
+    once, ascending from 1. pairs: of a row and a head, whose attention a group computes at
+    most.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Variant:
     items: int
     dot4: Dot4 = "none"
     inlines_itself: bool = False
+    pairs: int = 8
     tokens: tuple[int, ...] = (1, 4, 8)
 
     @property

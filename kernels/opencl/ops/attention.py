@@ -7,7 +7,9 @@ import numpy as np
 from edgellm.kernels.opencl.ops.common import output, real, vector, whole
 from edgellm.kernels.opencl.plan import (
     STEP,
+    TILE_ROWS,
     Choice,
+    Count,
     Grid,
     IndexArray,
     Lowering,
@@ -15,6 +17,7 @@ from edgellm.kernels.opencl.plan import (
     count_word,
 )
 from edgellm.kernels.opencl.sources import KernelKey
+from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.program import OpCall
 
 
@@ -49,15 +52,14 @@ def _position_scale(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
-def _key(plan: Plan, call: OpCall, function: str) -> KernelKey:
+def _key(plan: Plan, call: OpCall, function: str, *more: tuple[str, int]) -> KernelKey:
+    """A kernel that knows how keys and values of the op's layer are stored."""
     layer = int(call.attributes["layer"])
     keys, values = plan.kv.keys[layer], plan.kv.values[layer]
     definitions = [("HEAD_DIM", keys.shape[3]), ("STORED_DIM", values.shape[3])]
-    if function == "attention":
-        definitions += [("VALUE_DIM", int(call.attributes["value_dim"]))]
     definitions += [("KEYS_HALF", 1)] if keys.dtype == np.float16 else []
     definitions += [("VALUES_HALF", 1)] if values.dtype == np.float16 else []
-    return KernelKey(function, function, definitions=tuple(definitions), before=("cache",))
+    return KernelKey(function, function, definitions=(*definitions, *more), before=("cache",))
 
 
 def _store_kv(plan: Plan, call: OpCall) -> None:
@@ -73,16 +75,28 @@ def _store_kv(plan: Plan, call: OpCall) -> None:
 
 
 def _attention(plan: Plan, call: OpCall) -> None:
+    """A row at a time, or tiles of rows where sequences have many."""
     q, out, layer = call.inputs[0], output(call), int(call.attributes["layer"])
-    heads, group = int(call.attributes["num_heads"]), plan.variant.group
-    grid = Grid(q.rows, lambda rows: (heads * group, rows), (group, 1))
+    heads, kv_heads = int(call.attributes["num_heads"]), int(call.attributes["num_kv_heads"])
+    group, shared = plan.variant.group, heads // kv_heads
+
+    def choice(count: Count, rows: int) -> Choice:
+        most = plan.variant.pairs // rows
+        together = max(n for n in range(1, most + 1) if shared % n == 0)
+        names = {"VALUE_DIM": int(call.attributes["value_dim"]), "HEADS": together, "ROWS": rows}
+        key = _key(plan, call, "attention", *names.items())
+        return Choice(1, key, Grid(count, lambda n: (heads // together * group, n), (group, 1)))
+
+    slopes = None
+    if "alibi" in call.attributes:
+        slopes = plan.context.upload(alibi_slopes(heads, float(call.attributes["alibi"])), "slopes")
     room = plan.new(out)
     plan.emit(
-        [Choice(1, _key(plan, call, "attention"), grid)],
-        STEP, IndexArray("positions"), IndexArray("row_seqs"), IndexArray("block_tables"),
-        plan.of(q), plan.store.keys[layer], plan.store.values[layer], vector(plan, call), room,
-        whole(call, "group"), whole(call, "num_kv_heads"), real(call, "scale"),
-        whole(call, "window"), real(call, "softcap"), writes=[room],
+        [choice("tokens", 1), choice("tiles", TILE_ROWS)],
+        STEP, IndexArray("positions"), IndexArray("row_seqs"), IndexArray("tiles"),
+        IndexArray("block_tables"), plan.of(q), plan.store.keys[layer], plan.store.values[layer],
+        vector(plan, call), slopes, room, whole(call, "group"), np.int32(kv_heads),
+        real(call, "scale"), whole(call, "window"), real(call, "softcap"), writes=[room],
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Embedding, norms, and ops on each number alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -19,32 +19,41 @@ from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.program import OpCall
 
 
-def _embed(plan: Plan, call: OpCall) -> None:
-    table, out = call.weights[0], output(call)
-    fmt = table.format
-    key = KernelKey("embed", "embed", stored_type(table), vector=1)
-    room = plan.new(out)
-    plan.by_items(
-        key, out.rows, out.width if fmt.unpack is None else out.width // 32,
-        STEP, IndexArray("input_ids"), plan.weights.matrix(table), room, np.int32(out.width),
-        real(call, "scale"), writes=[room],
-    )  # fmt: skip
+def _embed(index: IndexArray) -> Lowering:
+    def lower(plan: Plan, call: OpCall) -> None:
+        table, out = call.weights[0], output(call)
+        fmt = table.format
+        key = KernelKey("embed", "embed", stored_type(table), vector=1)
+        room = plan.new(out)
+        plan.by_items(
+            key, out.rows, out.width if fmt.unpack is None else out.width // 32,
+            STEP, index, plan.weights.matrix(table), room, np.int32(out.width),
+            real(call, "scale"), writes=[room],
+        )  # fmt: skip
+
+    return lower
 
 
-def _rms_norm(plan: Plan, call: OpCall) -> None:
-    x, out = call.inputs[0], output(call)
+def _norm(plan: Plan, call: OpCall) -> None:
+    """Vectors are a row for all parts of a row of x, or a row for each; None where missing."""
+    x, out, rest = call.inputs[0], output(call), iter(call.weights)
     heads, group = int(call.attributes["heads"]), plan.variant.group
+    names = ("weight", "bias") if call.op == "layer_norm" else ("weight",)
+    # An rms_norm has a weight or none; a layer_norm says which of its vectors there are.
+    found = [next(rest, None) if call.attributes.get(name, 1) else None for name in names]
+    vectors = [plan.weights.vector(weight) if weight else None for weight in found]
+    rows = [np.int32(weight.rows if weight else 1) for weight in found]
     room = plan.new(out)
     grid = Grid(x.rows, lambda rows: (rows * heads * group,), (group,))
     plan.emit(
-        [Choice(1, KernelKey("norm", "rms_norm"), grid)],
-        STEP, plan.of(x), vector(plan, call), room, np.int32(x.width // heads), real(call, "eps"),
-        np.int32(call.weights[0].rows if call.weights else 1), writes=[room],
+        [Choice(1, KernelKey("norm", call.op), grid)],
+        STEP, plan.of(x), *vectors, room, np.int32(x.width // heads), real(call, "eps"), *rows,
+        writes=[room],
     )  # fmt: skip
 
 
-def _simple(function: str, *attributes: str) -> Callable[[Plan, OpCall], None]:
-    """An op of rows.cl that is given its inputs, its output and some numbers."""
+def _simple(function: str, *attributes: str) -> Lowering:
+    """An op of activation.cl that is given its inputs, its output and some numbers."""
 
     def lower(plan: Plan, call: OpCall) -> None:
         x, out = call.inputs[0], output(call)
@@ -52,22 +61,27 @@ def _simple(function: str, *attributes: str) -> Callable[[Plan, OpCall], None]:
         room = plan.new(out)
         name = function.format(**call.attributes)
         numbers = [real(call, attribute) for attribute in attributes]
-        plan.by_items(
-            KernelKey("rows", name), x.rows, x.width,
+        plan.by_vectors(
+            KernelKey("activation", name), x.rows, x.width,
             STEP, *inputs, room, count_word(x), np.int32(x.width), *numbers, writes=[room],
         )  # fmt: skip
 
     return lower
 
 
-def _softplus(plan: Plan, call: OpCall) -> None:
-    x, out = call.inputs[0], output(call)
-    room = plan.new(out)
-    plan.by_items(
-        KernelKey("rows", "softplus"), x.rows, x.width,
-        STEP, plan.of(x), vector(plan, call), room, count_word(x), np.int32(x.width),
-        writes=[room],
-    )  # fmt: skip
+def _with_vector(function: str) -> Lowering:
+    """An op of rows.cl that is given x, a vector or none, and its output."""
+
+    def lower(plan: Plan, call: OpCall) -> None:
+        x, out = call.inputs[0], output(call)
+        room = plan.new(out)
+        plan.by_items(
+            KernelKey("rows", function), x.rows, x.width,
+            STEP, plan.of(x), vector(plan, call), room, count_word(x), np.int32(x.width),
+            writes=[room],
+        )  # fmt: skip
+
+    return lower
 
 
 def _columns(plan: Plan, call: OpCall) -> None:
@@ -91,13 +105,19 @@ def _select_outputs(plan: Plan, call: OpCall) -> None:
 
 
 LOWERINGS: Mapping[str, Lowering] = {
-    "embed": _embed,
-    "rms_norm": _rms_norm,
+    "embed": _embed(IndexArray("input_ids")),
+    "embed_positions": _embed(IndexArray("positions")),
+    "rms_norm": _norm,
+    "layer_norm": _norm,
     "add": _simple("add"),
     "multiply": _simple("multiply", "factor"),
+    "multiply_columns": _with_vector("multiply_columns"),
+    "clamp": _simple("clamp_to", "limit"),
     "softcap": _simple("softcap", "cap"),
-    "softplus": _softplus,
+    "softplus": _with_vector("softplus"),
     "columns": _columns,
     "gated": _simple("gated_{activation}", "alpha", "limit"),
+    "activate": _simple("activate_{activation}"),
+    "xielu": _simple("xielu", "alpha_p", "alpha_n", "beta"),
     "select_outputs": _select_outputs,
 }

@@ -1,98 +1,185 @@
 // Attention over the cache (cache.cl): partial softmaxes per TILE keys counted from position 0,
-// merged in order. A result has VALUE_DIM numbers.
+// merged in order. A result has VALUE_DIM numbers. A work-group does PAIRS of a row and a head that
+// read the same keys: HEADS heads that share a key head, for up to ROWS rows of one sequence. Each
+// pair is computed as if it were alone.
 
 #define TILE 256
+#define PAIRS (ROWS * HEADS)
 
-// Where number d of the value at a position lies.
-#define BLOCK_OF(at) (((size_t)table[(at) / KV_BLOCK] * kv_heads + kv_head) * KV_BLOCK)
+// Where number d of the value in slot j of a block lies.
 #if STORED_DIM
 #define VALUES_IN_ROWS 1
-#define VALUE_AT(at, d) (values + (BLOCK_OF(at) + (at) % KV_BLOCK) * STORED_DIM + (d))
+#define VALUE_AT(block, j, d) (values + ((block) + (j)) * STORED_DIM + (d))
 #else
 #define VALUES_IN_ROWS 0
-#define VALUE_AT(at, d) (keys + BLOCK_OF(at) * HEAD_DIM + (d) * KV_BLOCK + (at) % KV_BLOCK)
+#define VALUE_AT(block, j, d) (keys + (block) * HEAD_DIM + (d) * KV_BLOCK + (j))
 #undef LOAD_VALUE
 #undef LOAD_VALUES
 #define LOAD_VALUE LOAD_KEY
 #define LOAD_VALUES LOAD_KEYS
 #endif
 
-// A work-group does one head of one row. window, softcap: 0 is none.
+// The slots of the cache that a sequence has, by position.
+typedef struct {
+    __global const int *table;
+    int kv_heads, kv_head;
+} Blocks;
+
+static inline size_t block_of(Blocks blocks, int position)
+{
+    size_t block = blocks.table[position / KV_BLOCK];
+    return (block * blocks.kv_heads + blocks.kv_head) * KV_BLOCK;
+}
+
+// What a row sees of a tile: keys from..to, none where the first is not below the second.
+typedef struct {
+    int position, from, to;
+} Sight;
+
+static inline Sight sight_of(int position, int window, int start)
+{
+    int first = window ? larger(0, position - window + 1) : 0;
+    Sight sight = {position, larger(first, start), smaller(position + 1, start + TILE)};
+    return sight;
+}
+
+// acc[p] += weights[p][j] * value; a weight of 0 leaves it alone whatever the value is.
+#define ADD_WEIGHTED(type, load, d) \
+    type acc[PAIRS]; \
+    UNROLL \
+    for (int p = 0; p < PAIRS; p++) \
+        acc[p] = 0.0f; \
+    for (int b = from / KV_BLOCK * KV_BLOCK; b < to; b += KV_BLOCK) { \
+        size_t block = block_of(blocks, b); \
+        for (int at = larger(from, b); at < smaller(to, b + KV_BLOCK); at++) { \
+            type value = load(VALUE_AT(block, at - b, d)); \
+            UNROLL \
+            for (int p = 0; p < PAIRS; p++) { \
+                float weight = scores[p * TILE + at - start]; \
+                acc[p] = weight != 0.0f ? fused((type)(weight), value, acc[p]) : acc[p]; \
+            } \
+        } \
+    }
+
+// tiles: first row and number of rows of each group of ROWS, read where ROWS > 1. slopes: by how
+// much a head lowers a score per position of distance, or null. window, softcap: 0 is none.
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 void attention(__global const int *step, __global const int *positions,
-               __global const int *row_seqs, __global const int *block_tables,
-               __global const float *q, __global const Key *keys,
-               __global const CacheValue *values, __global const float *sinks,
-               __global float *y, int group, int kv_heads, float scale, int window, float softcap)
+               __global const int *row_seqs, __global const int *tiles,
+               __global const int *block_tables, __global const float *q,
+               __global const Key *keys, __global const CacheValue *values,
+               __global const float *sinks, __global const float *slopes, __global float *y,
+               int group, int kv_heads, float scale, int window, float softcap)
 {
-    __local float room[WG], scores[TILE], result[VALUE_DIM];
-    int lid = get_local_id(0), head = get_group_id(0), heads = get_num_groups(0);
-    int row = get_group_id(1), kv_head = head / (heads / kv_heads);
-    int last = positions[row], first = window ? max(0, last - window + 1) : 0;
-    __global const int *table =
-        block_tables + ((size_t)group * step[NUM_SEQS] + row_seqs[row]) * step[BLOCKS_PER_SEQ];
-    q += ((size_t)row * heads + head) * HEAD_DIM;
-    y += ((size_t)row * heads + head) * VALUE_DIM;
-    for (int d = lid; d < VALUE_DIM; d += WG)
+    __local float room[WG], scores[PAIRS * TILE], result[PAIRS * VALUE_DIM];
+    int lid = get_local_id(0), first_head = HEADS * get_group_id(0);
+    int heads = HEADS * get_num_groups(0);
+#if ROWS == 1
+    int row = get_group_id(1), rows = 1;
+#else
+    int row = tiles[2 * get_group_id(1)], rows = tiles[2 * get_group_id(1) + 1];
+#endif
+    Blocks blocks = {
+        block_tables + ((size_t)group * step[NUM_SEQS] + row_seqs[row]) * step[BLOCKS_PER_SEQ],
+        kv_heads, first_head / (heads / kv_heads)
+    };
+    size_t query[PAIRS];  // missing rows repeat the last
+    float highest[PAIRS], total[PAIRS];
+    for (int p = 0; p < PAIRS; p++) {
+        query[p] = (size_t)(row + smaller(p / HEADS, rows - 1)) * heads + first_head + p % HEADS;
+        highest[p] = -INFINITY;
+        total[p] = 0.0f;
+    }
+    for (int d = lid; d < PAIRS * VALUE_DIM; d += WG)
         result[d] = 0.0f;
-    float highest = -INFINITY, total = 0.0f;
-    for (int tile = first / TILE; tile <= last / TILE; tile++) {
-        int start = tile * TILE, from = max(first, start), to = min(last + 1, start + TILE);
-        float top = -INFINITY;
+    int last = positions[row + rows - 1];
+    int earliest = window ? larger(0, positions[row] - window + 1) : 0;
+    for (int start = earliest / TILE * TILE; start <= last; start += TILE) {
+        int from = larger(earliest, start), to = smaller(last + 1, start + TILE);
+        Sight sights[PAIRS];
+        float tops[PAIRS], before[PAIRS], now[PAIRS];
+        for (int p = 0; p < PAIRS; p++) {
+            sights[p] = sight_of(positions[query[p] / heads], window, start);
+            tops[p] = -INFINITY;
+        }
         for (int c = V * lid; c < TILE; c += V * WG) {
-            floatV score = -INFINITY;
-            if (start + c < to && start + c + V > from) {
+            floatV score[PAIRS];
+            bool is_seen = start + c < to && start + c + V > from;
+            if (is_seen) {
                 __global const Key *key =
-                    keys + BLOCK_OF(start + c) * HEAD_DIM + c % KV_BLOCK;
-                score = 0.0f;
-                for (int d = 0; d < HEAD_DIM; d++)
-                    score = fused(q[d], LOAD_KEYS(key + d * KV_BLOCK), score);
-                score *= scale;
-                if (softcap)
-                    score = softcap * tanh(score / softcap);
-                intV at = start + c + IOTA;
-                score = at < from ? (floatV)(-INFINITY) : score;
-                score = at >= to ? (floatV)(-INFINITY) : score;
+                    keys + block_of(blocks, start + c) * HEAD_DIM + c % KV_BLOCK;
+                UNROLL
+                for (int p = 0; p < PAIRS; p++)
+                    score[p] = 0.0f;
+                for (int d = 0; d < HEAD_DIM; d++) {
+                    floatV numbers = LOAD_KEYS(key + d * KV_BLOCK);
+                    UNROLL
+                    for (int p = 0; p < PAIRS; p++)
+                        score[p] = fused((floatV)(q[query[p] * HEAD_DIM + d]), numbers, score[p]);
+                }
             }
-            storeV(score, scores + c);
-            top = larger(top, MAX_OF(score));
+            UNROLL
+            for (int p = 0; p < PAIRS; p++) {
+                floatV value = -INFINITY;
+                if (is_seen) {
+                    intV at = start + c + IOTA;
+                    value = score[p] * scale;
+                    if (softcap)
+                        value = softcap * tanh(value / softcap);
+                    if (slopes)
+                        value = fused((floatV)(slopes[query[p] % heads]),
+                                      convert_floatV(at - sights[p].position), value);
+                    value = at < sights[p].from ? (floatV)(-INFINITY) : value;
+                    value = at >= sights[p].to ? (floatV)(-INFINITY) : value;
+                }
+                storeV(value, scores + p * TILE + c);
+                float largest = MAX_OF(value);
+                tops[p] = larger(tops[p], largest);
+            }
         }
-        top = group_max(top, room);
-        float sum = 0.0f;
-        for (int c = V * lid; c < TILE; c += V * WG) {
-            floatV weight = exp(loadV(scores + c) - top);
-            storeV(weight, scores + c);
-            sum += SUM_OF(weight);
+        for (int p = 0; p < PAIRS; p++) {
+            float top = group_max(tops[p], room), sum = 0.0f;
+            for (int c = V * lid; c < TILE; c += V * WG) {
+                floatV weight = exp(loadV(scores + p * TILE + c) - top);
+                weight = top == -INFINITY ? (floatV)(0.0f) : weight;
+                storeV(weight, scores + p * TILE + c);
+                sum += SUM_OF(weight);
+            }
+            sum = group_sum(sum, room);
+            float merged = larger(highest[p], top);
+            before[p] = top == -INFINITY ? 1.0f : exp(highest[p] - merged);
+            now[p] = top == -INFINITY ? 0.0f : exp(top - merged);
+            total[p] = fused(total[p], before[p], sum * now[p]);
+            highest[p] = merged;
         }
-        sum = group_sum(sum, room);
         barrier(CLK_LOCAL_MEM_FENCE);
-        float merged = larger(highest, top);
-        float before = exp(highest - merged), now = exp(top - merged);
-        total = fused(total, before, sum * now);
-        highest = merged;
         for (int d = V * lid; d < VALUE_DIM; d += V * WG) {
             if (VALUES_IN_ROWS && d + V <= VALUE_DIM) {
-                floatV acc = 0.0f;
-                for (int at = from; at < to; at++)
-                    acc = fused(scores[at - start], LOAD_VALUES(VALUE_AT(at, d)), acc);
-                storeV(fused(loadV(result + d), before, acc * now), result + d);
+                ADD_WEIGHTED(floatV, LOAD_VALUES, d)
+                for (int p = 0; p < PAIRS; p++) {
+                    __local float *own = result + p * VALUE_DIM + d;
+                    storeV(fused(loadV(own), (floatV)(before[p]), acc[p] * now[p]), own);
+                }
                 continue;
             }
-            for (int e = d; e < min(d + V, VALUE_DIM); e++) {
-                float acc = 0.0f;
-                for (int at = from; at < to; at++)
-                    acc = fused(scores[at - start], LOAD_VALUE(VALUE_AT(at, e)), acc);
-                result[e] = fused(result[e], before, acc * now);
+            for (int e = d; e < smaller(d + V, VALUE_DIM); e++) {
+                ADD_WEIGHTED(float, LOAD_VALUE, e)
+                for (int p = 0; p < PAIRS; p++) {
+                    __local float *own = result + p * VALUE_DIM + e;
+                    *own = fused(*own, before[p], acc[p] * now[p]);
+                }
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    float before = 1.0f;
-    if (sinks) {
-        float merged = larger(highest, sinks[head]);
-        before = exp(highest - merged);
-        total = fused(total, before, exp(sinks[head] - merged));
+    for (int p = 0; p < rows * HEADS; p++) {
+        float before = 1.0f;
+        if (sinks) {
+            float sink = sinks[query[p] % heads], merged = larger(highest[p], sink);
+            before = exp(highest[p] - merged);
+            total[p] = fused(total[p], before, exp(sink - merged));
+        }
+        for (int d = lid; d < VALUE_DIM; d += WG)
+            y[query[p] * VALUE_DIM + d] = result[p * VALUE_DIM + d] * before / total[p];
     }
-    for (int d = lid; d < VALUE_DIM; d += WG)
-        y[d] = result[d] * before / total;
 }

@@ -69,7 +69,17 @@ static inline floatV half_bits(uintV bits)
     return as_floatV(as_uintV(size) | (bits & 0x8000u) << 16);
 }
 
-// The first `count` of V floats to memory.
+// The first `count` of V floats from memory, the others 0; and to memory.
+static inline floatV load_head(int count, __global const float *from)
+{
+    if (count >= V)
+        return loadV(from);
+    float parts[V];
+    for (int i = 0; i < V; i++)
+        parts[i] = i < count ? from[i] : 0.0f;
+    return loadV(parts);
+}
+
 static inline void store_head(floatV value, int count, __global float *to)
 {
     if (count >= V) {

@@ -19,12 +19,8 @@ static inline floatV finished(floatV value, __global const float *bias,
 {
     if (scale)
         value *= *scale;
-    if (bias) {
-        float parts[V];
-        for (int i = 0; i < V; i++)
-            parts[i] = i < count ? bias[i] : 0.0f;
-        value += loadV(parts);
-    }
+    if (bias)
+        value += load_head(count, bias);
     return value;
 }
 

@@ -1,30 +1,72 @@
-// Norms over the parts of a row, a work-group each. weights: 1, or `heads` where each part has its
-// own.
+// Norms over the parts of a row, a work-group each. weights: rows of weight and bias: 1, or as many
+// as a row has parts.
+
+// Sum over a part of (x - shift)^2, or of x where `shift` is null.
+static inline float part_sum(__global const float *x, int size, const float *shift,
+                             __local float *room)
+{
+    int lid = get_local_id(0), whole = size / V * V;
+    floatV sums = 0.0f;
+    for (int i = V * lid; i < whole; i += V * WG) {
+        floatV value = loadV(x + i);
+        if (shift) {
+            value -= *shift;
+            sums = fused(value, value, sums);
+        } else
+            sums += value;
+    }
+    float sum = SUM_OF(sums);
+    for (int i = whole + lid; i < size; i += WG) {
+        float value = shift ? x[i] - *shift : x[i];
+        sum = shift ? fused(value, value, sum) : sum + value;
+    }
+    return group_sum(sum, room);
+}
+
+// (x - shift) * factor * weight + bias.
+static inline void write_part(__global const float *x, int size, float shift, float factor,
+                              __global const float *weight, __global const float *bias,
+                              __global float *y)
+{
+    int lid = get_local_id(0);
+    for (int i = V * lid; i < size; i += V * WG) {
+        int count = smaller(size - i, V);
+        floatV value = (load_head(count, x + i) - shift) * factor;
+        if (weight)
+            value *= load_head(count, weight + i);
+        if (bias)
+            value += load_head(count, bias + i);
+        store_head(value, count, y + i);
+    }
+}
 
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 void rms_norm(__global const int *step, __global const float *x, __global const float *weight,
               __global float *y, int size, float eps, int weights)
 {
     __local float room[WG];
-    int lid = get_local_id(0), whole = size / V * V;
+    float shift = 0.0f;
     x += (size_t)get_group_id(0) * size;
-    y += (size_t)get_group_id(0) * size;
     if (weight)
         weight += get_group_id(0) % weights * size;
-    floatV squares = 0.0f;
-    for (int i = V * lid; i < whole; i += V * WG) {
-        floatV value = loadV(x + i);
-        squares = fused(value, value, squares);
-    }
-    float sum = SUM_OF(squares);
-    for (int i = whole + lid; i < size; i += WG)
-        sum = fused(x[i], x[i], sum);
-    sum = group_sum(sum, room);
-    float factor = 1.0f / sqrt(sum / (float)size + eps);
-    for (int i = V * lid; i < whole; i += V * WG) {
-        floatV value = loadV(x + i) * factor;
-        storeV(weight ? value * loadV(weight + i) : value, y + i);
-    }
-    for (int i = whole + lid; i < size; i += WG)
-        y[i] = x[i] * factor * (weight ? weight[i] : 1.0f);
+    float sum = part_sum(x, size, &shift, room);
+    write_part(x, size, 0.0f, 1.0f / sqrt(sum / (float)size + eps), weight, 0,
+               y + (size_t)get_group_id(0) * size);
+}
+
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+void layer_norm(__global const int *step, __global const float *x, __global const float *weight,
+                __global const float *bias, __global float *y, int size, float eps, int weights,
+                int biases)
+{
+    __local float room[WG];
+    x += (size_t)get_group_id(0) * size;
+    if (weight)
+        weight += get_group_id(0) % weights * size;
+    if (bias)
+        bias += get_group_id(0) % biases * size;
+    float mean = part_sum(x, size, 0, room) / (float)size;
+    float variance = part_sum(x, size, &mean, room) / (float)size;
+    write_part(x, size, mean, 1.0f / sqrt(variance + eps), weight, bias,
+               y + (size_t)get_group_id(0) * size);
 }

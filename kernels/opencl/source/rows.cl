@@ -5,60 +5,6 @@
     if (i >= (size_t)step[count_word] * (size_t)(per_row)) \
         return
 
-__kernel void add(__global const int *step, __global const float *a, __global const float *b,
-                  __global float *y, int count_word, int width)
-{
-    ITEM(width);
-    y[i] = a[i] + b[i];
-}
-
-__kernel void multiply(__global const int *step, __global const float *x, __global float *y,
-                       int count_word, int width, float factor)
-{
-    ITEM(width);
-    y[i] = x[i] * factor;
-}
-
-__kernel void softcap(__global const int *step, __global const float *x, __global float *y,
-                      int count_word, int width, float cap)
-{
-    ITEM(width);
-    y[i] = cap * tanh(x[i] / cap);
-}
-
-static inline float silu(float x)
-{
-    return x * sigmoid(x);
-}
-
-static inline float gelu_tanh(float x)
-{
-    float inner = 0.79788456f * (x + 0.044715f * x * x * x);
-    return x < 10.0f ? 0.5f * x * (1.0f + tanh(inner)) : x;
-}
-
-#define GATED(name, value) \
-    __kernel void gated_##name(__global const int *step, __global const float *gate, \
-                               __global const float *up, __global float *y, int count_word, \
-                               int width, float alpha, float limit) \
-    { \
-        ITEM(width); \
-        float g = gate[i], u = up[i]; \
-        y[i] = value; \
-    }
-
-static inline float clamped(float g, float u, float alpha, float limit)
-{
-    g = smaller(g, limit);
-    return g * sigmoid(alpha * g) * (clamp(u, -limit, limit) + 1.0f);
-}
-
-GATED(silu, silu(g) * u)
-GATED(gelu_tanh, gelu_tanh(g) * u)
-GATED(swiglu_clamped, clamped(g, u, alpha, limit))
-GATED(sigmoid, sigmoid(g) * u)
-GATED(bilinear, g * u)
-
 __kernel void softplus(__global const int *step, __global const float *x,
                        __global const float *bias, __global float *y, int count_word, int width)
 {
@@ -150,5 +96,13 @@ __kernel void add_scaled(__global const int *step, __global const float *scales,
     ITEM(width);
     size_t row = i / width, token = rows ? (size_t)rows[row] : row;
     float scale = scales[token * step[4] + adapter];
-    y[i] = scale == 0.0f ? x[i] : fma(scale, change[row * change_rows * width + i % width], x[i]);
+    y[i] = scale == 0.0f ? x[i] : fused(scale, change[row * change_rows * width + i % width], x[i]);
+}
+
+__kernel void multiply_columns(__global const int *step, __global const float *x,
+                               __global const float *factors, __global float *y, int count_word,
+                               int width)
+{
+    ITEM(width);
+    y[i] = x[i] * factors[i % width];
 }

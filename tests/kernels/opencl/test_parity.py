@@ -19,8 +19,9 @@ def test_every_op_has_a_kernel() -> None:
     assert LOWERINGS.keys() == CASES.keys()
 
 
-@pytest.mark.parametrize("op", sorted(CASES))
-@settings(max_examples=6, deadline=None, phases=(Phase.reuse, Phase.generate))
+# Each builds programs, so there are few.
+@pytest.mark.parametrize("op", sorted({case: op for op, case in CASES.items()}.values()))
+@settings(max_examples=4, deadline=None, phases=(Phase.reuse, Phase.generate))
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_op(backends: Mapping[str, OpenCLBackend], op: str, data: Any, seed: int) -> None:
     maker = Maker(data, np.random.default_rng(seed), Builder())
