@@ -11,8 +11,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from edgellm.constraints import Constraint
 from edgellm.detokenize import Detokenizer
-from edgellm.sampling import Sampler, Vocabulary, logprobs
+from edgellm.sampling import LoopDetector, Sampler, Vocabulary, logprobs
 from edgellm.sequence import Sequence
 from edgellm.types import FinishReason, Timings, TokenEvent, TokenLogprob, Usage
 
@@ -44,7 +45,8 @@ class Consumer(Protocol):
 class Generation:
     """One answer: samples, watches for its end, and emits text.
 
-    max_tokens: the most that this answer may have, the context's end included.
+    max_tokens: the most that this answer may have, the context's end included. constraint: the
+    form it must have. loops: watches for repetition without end.
     """
 
     request_id: str
@@ -54,6 +56,8 @@ class Generation:
     emit: Emit
     sampler: Sampler
     max_tokens: int
+    constraint: Constraint | None = None
+    loops: LoopDetector | None = None
     submitted: float = field(default_factory=time.monotonic)
     _begun: float | None = None
     _first: float | None = None
@@ -66,23 +70,20 @@ class Generation:
         if self.max_tokens == 0:  # the prompt alone was wanted in the cache
             self._finish("length")
             return True
-        sequence = self.sequence
-        token = self.sampler.sample(rows[-1], sequence.token_ids, self._num_generated)
-        sequence.token_ids.append(token)
-        if self._first is None:
-            self._first = time.monotonic()
-        logprob = self._logprobs(rows[-1], token)
-        if token in self.tokenizer.eog_ids:
-            self._finish("stop", (token,), logprob)
+        row = rows[-1]
+        forced = self._forced() if self._num_generated == 0 else []
+        if not forced:
+            token = self._sample(row)
+            if self._append(token, self._logprobs(row, token)):
+                return True
+            if self.constraint is not None:
+                self.constraint.accept(token)
+                forced = self._forced()
+        if any(self._append(token, self._certain(token)) for token in forced):
             return True
-        text = self.detokenizer.push(token)
-        if self.detokenizer.stopped:
-            self._finish("stop", (token,), logprob, text)
+        if self.constraint is not None and self.constraint.is_complete:
+            self._finish("stop")
             return True
-        if self._num_generated >= self.max_tokens:
-            self._finish("length", (token,), logprob, text)
-            return True
-        self.emit(TokenEvent(sequence.sample_index, text, (token,), logprob))
         return False
 
     def abort(self) -> None:
@@ -95,12 +96,44 @@ class Generation:
     def _num_generated(self) -> int:
         return len(self.sequence.token_ids) - self.sequence.num_prompt_tokens
 
+    def _sample(self, row: Rows) -> int:
+        allowed = None if self.constraint is None else self.constraint.allowed(len(row))
+        return self.sampler.sample(row, self.sequence.token_ids, self._num_generated, allowed)
+
+    def _forced(self) -> list[int]:
+        """Tokens that the constraint leaves no choice about: computed with the next one drawn."""
+        return [] if self.constraint is None else self.constraint.forced()
+
+    def _append(self, token: int, logprob: tuple[TokenLogprob, ...] | None) -> bool:
+        """Adds a token and emits its text; True when the answer ends with it."""
+        sequence = self.sequence
+        sequence.token_ids.append(token)
+        if self._first is None:
+            self._first = time.monotonic()
+        is_end = token in self.tokenizer.eog_ids
+        text = "" if is_end else self.detokenizer.push(token)
+        loop = None if self.loops is None else self.loops.push(token)
+        note = None if loop is None else f"the text repeats {loop} tokens again and again"
+        if is_end or self.detokenizer.stopped:
+            self._finish("stop", (token,), logprob, text)
+        elif note is not None and sequence.params.loop_detection == "stop":
+            self._finish("stop", (token,), logprob, text, note)
+        elif self._num_generated >= self.max_tokens:
+            self._finish("length", (token,), logprob, text, note)
+        else:
+            if note is not None:
+                self.loops = None  # said once
+            self.emit(TokenEvent(sequence.sample_index, text, (token,), logprob, note=note))
+            return False
+        return True
+
     def _finish(
         self,
         reason: FinishReason,
         token_ids: tuple[int, ...] = (),
         logprob: tuple[TokenLogprob, ...] | None = None,
         text: str = "",
+        note: str | None = None,
     ) -> None:
         now = time.monotonic()
         begun = now if self._begun is None else self._begun
@@ -114,16 +147,24 @@ class Generation:
             logprob = ()
         index = self.sequence.sample_index
         stop = self.detokenizer.stopped_by
-        self.emit(TokenEvent(index, text, token_ids, logprob, reason, usage, timings, stop))
+        self.emit(TokenEvent(index, text, token_ids, logprob, reason, usage, timings, stop, note))
 
     def _logprobs(self, row: Rows, token: int) -> tuple[TokenLogprob, ...] | None:
         count = self.sequence.params.logprobs
         if count is None:
             return None
         logprob, top = logprobs(row, token, count)
+        return (self._entry(token, logprob, tuple(top)),)
+
+    def _certain(self, token: int) -> tuple[TokenLogprob, ...] | None:
+        """For a token that was not drawn."""
+        return None if self.sequence.params.logprobs is None else (self._entry(token, 0.0, ()),)
+
+    def _entry(
+        self, token: int, logprob: float, top: tuple[tuple[int, float], ...]
+    ) -> TokenLogprob:
         piece = self.tokenizer.token_bytes(token)
-        text = piece.decode("utf-8", "replace")
-        return (TokenLogprob(token, text, logprob, tuple(top), piece),)
+        return TokenLogprob(token, piece.decode("utf-8", "replace"), logprob, top, piece)
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ are put together.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from edgellm.advice import advised_by
 from edgellm.backends import ROWS, Backends, Note, backend_name
 from edgellm.block_pool import BlockPool
 from edgellm.chat_template import ChatTemplate, load_chat_template
+from edgellm.constraints import Words
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile, open_gguf
@@ -68,6 +70,11 @@ class LoadedModel:
                     f"{self.info.name} brings no chat template: {self._template.origin} is used"
                 )
         return self._template
+
+    @cached_property
+    def words(self) -> Words:
+        """The vocabulary for constraints; made when one is first asked for."""
+        return Words(self.tokenizer)
 
     def chat_ids(
         self, messages: Messages, tools: list[Message] | None = None, **variables: Any

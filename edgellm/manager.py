@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgellm.backends import Backends
+from edgellm.constraints import compile_constraint
 from edgellm.detokenize import Detokenizer
 from edgellm.engine import EngineThread
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.generation import Emit, Generation, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel, load_model
-from edgellm.sampling import Sampler, token_biases
+from edgellm.sampling import LoopDetector, Sampler, token_biases
 from edgellm.sampling_params import check_params, resolve
 from edgellm.sequence import Sequence
 from edgellm.types import LoadOptions, ModelInfo, Request, SamplingParams, Stats
@@ -122,6 +123,7 @@ class Manager:
         max_tokens = room if params.max_tokens is None else min(room, params.max_tokens)
         seed = int.from_bytes(os.urandom(8)) if params.seed is None else params.seed
         biases = _biases(params, model)
+        constraint = compile_constraint(params, lambda: model.words)
         request_id = request.request_id or f"request-{next(self._request_ids)}"
         is_background = _is_background(request)
         answers = [
@@ -139,6 +141,8 @@ class Manager:
                     params, model.tokenizer, seed=seed, sample_index=index, biases=biases
                 ),
                 max_tokens=max_tokens,
+                constraint=constraint and constraint.fork(),
+                loops=None if params.loop_detection == "off" else LoopDetector(),
             )
             for index in range(params.n)
         ]

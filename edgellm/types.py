@@ -15,7 +15,10 @@ DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for more
 
 @dataclass(frozen=True)
 class TokenLogprob:
-    """One token with its natural-log probability under the unmodified distribution."""
+    """One token with its natural-log probability under the unmodified distribution.
+
+    0 for a token that was not drawn: the form asked for left no choice.
+    """
 
     token_id: int
     text: str
@@ -69,7 +72,7 @@ class Request:
 class TokenEvent:
     """New text of answer `index`; the last one has finish_reason, usage and timings.
 
-    stop: the stop string that ended the answer.
+    stop: the stop string that ended the answer. note: what a user should know of it.
     """
 
     index: int
@@ -80,6 +83,7 @@ class TokenEvent:
     usage: Usage | None = None
     timings: Timings | None = None
     stop: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class ByteTokenizer:
     eog_ids = frozenset({EOG})
     bos_id, eos_id = BOS, EOG
     add_bos = True
+    vocab_size = VOCAB_SIZE
     space_prefix = False
     bos_text, eos_text = "<bos>", "<eos>"
     fim = FimTokens(prefix=1, suffix=2, middle=3, repository=4, file_separator=5)

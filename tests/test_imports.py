@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("model_runner", "generation", "scheduler", "catalog", "machine"),
     (
         *("block_tables", "models", "kv_cache", "sampling", "detokenize", "sources"),
-        *("completion", "advice", "wire", "dialects"),
+        *("completion", "advice", "constraints", "wire", "dialects"),
     ),
     ("prefix_tree", "tokenizer", "memory"),
     ("block_pool", "sequence", "limits", "step_cost"),
@@ -91,6 +91,7 @@ OWNERS = {
     "jinja2": {"chat_template"},
     "regex": {"tokenizer"},
     "huggingface_hub": {"pull"},
+    "llguidance": {"constraints"},
     "starlette": {"server"},
     "uvicorn": {"server"},
     "h11": {"client"},

@@ -5,7 +5,8 @@ The samplers run in llama.cpp's default order or the user's; a new one is a func
 
 from edgellm.sampling.biases import token_biases
 from edgellm.sampling.logprobs import logprobs
+from edgellm.sampling.loops import LoopDetector
 from edgellm.sampling.sampler import Sampler, greedy
 from edgellm.sampling.step import Vocabulary
 
-__all__ = ["Sampler", "Vocabulary", "greedy", "logprobs", "token_biases"]
+__all__ = ["LoopDetector", "Sampler", "Vocabulary", "greedy", "logprobs", "token_biases"]

@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
-from edgellm.errors import EdgeLLMError
+from edgellm.errors import EdgeLLMError, RequestError
 from edgellm.sampling.candidates import Candidates, Float32, Ids
 from edgellm.sampling.chain import choice_of, samplers_of
 from edgellm.sampling.choice import fresh
 from edgellm.sampling.step import Step, Vocabulary
 from edgellm.sampling_params import SamplingParams
+
+Allowed = npt.NDArray[np.bool_]
 
 
 class Sampler:
@@ -38,14 +41,25 @@ class Sampler:
         self._early_biases = _arrays({**(biases or {}), **banned})  # before the answer may end
         self._min_tokens = math.inf if params.ignore_eos else params.min_tokens
 
-    def sample(self, logits: Float32, history: Sequence[int], num_generated: int = 0) -> int:
+    def sample(
+        self,
+        logits: Float32,
+        history: Sequence[int],
+        num_generated: int = 0,
+        allowed: Allowed | None = None,
+    ) -> int:
         """The next token id for logits (vocab_size,). history: every token so far, the last
-        `num_generated` of which are the answer's. Equal logits: the lowest id wins."""
+        `num_generated` of which are the answer's. allowed: (vocab_size,), None is all. Equal
+        logits: the lowest id wins. RequestError when bans leave none of those allowed."""
+        greedy(logits)  # an error when they are no numbers
         ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
         if len(ids):
             logits = logits.copy()
             logits[ids] += biases
-        greedy(logits)  # an error when nothing can be drawn
+        if allowed is not None:
+            logits = np.where(allowed, logits, np.float32(-np.inf))
+        if logits.max() == -np.inf:
+            raise RequestError("logit_bias or ignore_eos bans all tokens that may come next")
         step = replace(self._step, history=history, end=self._likeliest_end(logits))
         candidates = Candidates(logits)
         for sampler in self._samplers:

@@ -1,0 +1,152 @@
+"""What one answer may go on with. Knows nothing of logits' origin or of sampling."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.constraints.gbnf import gbnf_to_lark
+from edgellm.constraints.schema import schema_text
+from edgellm.constraints.words import Words
+from edgellm.errors import RequestError
+from edgellm.sampling_params import CONSTRAINTS, SamplingParams
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher
+
+Allowed = npt.NDArray[np.bool_]  # (vocab_size,)
+
+# A blank after commas and colons, as models have seen it most, and none elsewhere: where any number
+# is allowed, small models write blanks without end.
+_JSON_FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+_MAX_GRAMMAR = 4 << 20  # characters
+_MAX_MESSAGE = 400
+
+
+class Constraint:
+    """Follows one answer, token by token."""
+
+    def __init__(self, matcher: "LLMatcher", words: Words, field: str) -> None:
+        self._matcher = matcher
+        self._words = words
+        self._field = field
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing more may come: the answer is over."""
+        return self._matcher.is_stopped()
+
+    def fork(self) -> "Constraint":
+        """The same, at the same point, for another answer."""
+        return Constraint(self._matcher.deep_copy(), self._words, self._field)
+
+    def allowed(self, size: int) -> Allowed:
+        """Which of `size` tokens may come next. RequestError when none may."""
+        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        self._check()
+        allowed = np.zeros(size, np.bool_)
+        known = np.unpackbits(bits, bitorder="little")[: min(size, self._words.vocab_size)]
+        allowed[: len(known)] = known
+        if not allowed.any():
+            raise RequestError(f"{self._field} allows nothing to come next", self._field)
+        return allowed
+
+    def accept(self, token_id: int) -> None:
+        """Goes on by a token that was allowed."""
+        self._matcher.consume_token(token_id)
+        self._check()
+
+    def forced(self) -> list[int]:
+        """Tokens that must come next, whatever the model would say; accepted already."""
+        if not self._words.can_force or self.is_complete:
+            return []
+        tokens = self._matcher.compute_ff_tokens()
+        for token_id in tokens:
+            self.accept(token_id)
+        return tokens
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise _refused(self._field, self._matcher.get_error())
+
+
+def compile_constraint(params: SamplingParams, words: Callable[[], Words]) -> Constraint | None:
+    """What the parameters ask the answer to look like; None when nothing.
+
+    words: makes the model's vocabulary, called only if it is needed. RequestError for a grammar
+    that is wrong, too large or asks for what cannot be held.
+    """
+    field = next((name for name in CONSTRAINTS if getattr(params, name) is not None), None)
+    if field is None:
+        return None
+    from llguidance import LLMatcher
+
+    grammar = _GRAMMARS[field](getattr(params, field))
+    matcher = LLMatcher(words().inner, grammar, log_level=0)
+    matcher.compute_bitmask()  # finds out whether anything may come first
+    if matcher.is_error():
+        raise _refused(field, matcher.get_error())
+    return Constraint(matcher, words(), field)
+
+
+def _from_schema(schema: Mapping[str, Any] | bool | str) -> str:
+    from llguidance import LLMatcher
+
+    try:
+        return LLMatcher.grammar_from_json_schema(
+            _bounded("json_schema", schema_text(schema)),
+            defaults=_JSON_FORM,  # type: ignore[arg-type]
+            overrides={"lenient": False},
+        )
+    except ValueError as error:
+        raise _refused("json_schema", str(error)) from None
+
+
+def _from_regex(regex: str) -> str:
+    from llguidance import LLMatcher
+
+    return LLMatcher.grammar_from_regex(_bounded("regex", regex))
+
+
+def _from_lark(lark: str) -> str:
+    from llguidance import LLMatcher
+
+    return LLMatcher.grammar_from_lark(_bounded("lark", lark))
+
+
+def _from_gbnf(grammar: str) -> str:
+    return _from_lark(gbnf_to_lark(_bounded("grammar", grammar)))
+
+
+def _from_choices(choices: tuple[str, ...]) -> str:
+    # The same escapes in both: quotes, backslashes and control characters.
+    return _from_lark(f"start: {' | '.join(json.dumps(t, ensure_ascii=False) for t in choices)}")
+
+
+_GRAMMARS: Mapping[str, Callable[[Any], str]] = {
+    "json_schema": _from_schema,
+    "regex": _from_regex,
+    "grammar": _from_gbnf,
+    "lark": _from_lark,
+    "choices": _from_choices,
+}
+
+
+def _bounded(field: str, text: str) -> str:
+    if len(text) > _MAX_GRAMMAR:
+        raise RequestError(
+            f"{field} has {len(text)} characters: at most {_MAX_GRAMMAR} are read", field
+        )
+    return text
+
+
+def _refused(field: str, why: str) -> RequestError:
+    """llguidance's message quotes the whole grammar: its ends are enough."""
+    why = " ".join(why.partition("<state>")[0].split())
+    if why.startswith("NoExtension"):
+        return RequestError(f"{field} matches no text", field)
+    if len(why) > _MAX_MESSAGE:
+        why = f"{why[: _MAX_MESSAGE // 2]} ... {why[-_MAX_MESSAGE // 2 :]}"
+    return RequestError(f"{field} cannot be used: {why}", field)

@@ -1,0 +1,69 @@
+"""JSON Schemas: which keywords count. Knows nothing of tokens.
+
+A keyword that is not known here is an error: what it asks for would silently not be held.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from edgellm.errors import RequestError
+
+# What holds one schema, a list of them, or schemas by name.
+_ONE = {"additionalProperties", "items", "additionalItems"}
+_LISTS = {"allOf", "anyOf", "oneOf", "prefixItems", "items"}
+_NAMED = {"properties", "patternProperties", "$defs", "definitions"}
+_HELD = {
+    *("type", "enum", "const", "$ref", "required", "minProperties", "maxProperties"),
+    *("minItems", "maxItems", "minLength", "maxLength", "pattern", "format", "multipleOf"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+}
+# What says nothing about the value.
+_NOTES = {
+    *("$schema", "$id", "id", "$anchor", "$comment", "title", "description", "default"),
+    *("example", "examples", "deprecated", "readOnly", "writeOnly", "nullable"),
+    *("contentEncoding", "contentMediaType", "discriminator", "xml", "externalDocs"),
+}
+_KNOWN = _ONE | _LISTS | _NAMED | _HELD | _NOTES
+
+
+def schema_text(schema: Mapping[str, Any] | bool | str) -> str:
+    """The schema as JSON. RequestError when it is none, or asks for what cannot be held."""
+    try:
+        value = json.loads(schema) if isinstance(schema, str) else schema
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RequestError(f"json_schema is no JSON: {error}", "json_schema") from None
+    if value is True:
+        return "{}"
+    if not isinstance(value, Mapping):
+        raise RequestError(
+            f"json_schema is {text[:40]}: an object (or true) is expected", "json_schema"
+        )
+    _check_keywords(value)
+    return text
+
+
+def _check_keywords(schema: Mapping[str, Any]) -> None:
+    waiting: list[tuple[str, Any]] = [("", schema)]
+    while waiting:
+        where, inner = waiting.pop()
+        if not isinstance(inner, Mapping):
+            continue
+        for key in inner:
+            if key not in _KNOWN and not key.startswith("x-"):
+                raise RequestError(
+                    f"json_schema: keyword {key!r} at {where or '/'} is not supported",
+                    "json_schema",
+                )
+            waiting += _below(f"{where}/{key}", key, inner[key])
+
+
+def _below(where: str, key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The schemas that a keyword's value holds, with their places."""
+    if key in _NAMED and isinstance(value, Mapping):
+        yield from ((f"{where}/{name}", inner) for name, inner in value.items())
+    elif key in _LISTS and isinstance(value, list | tuple):
+        yield from ((f"{where}/{number}", inner) for number, inner in enumerate(value))
+    elif key in _ONE:
+        yield where, value
