@@ -77,6 +77,7 @@ class Architecture:
     of scores and logits where no key says one, 0 is none; None: the family has none, whatever the
     file says. alibi: largest bias per position of distance, 0 is none.
     embedding_factor, residual_factor, logit_factor: multiply embeddings, what blocks add, logits.
+    xielu: the activation is that one, with the file's numbers for each layer.
     gated: feed-forward blocks multiply activation(gate) and up; otherwise activation(up) is all.
     feed_forward_divisor: the file's width of them is so many times the true one.
     absent, unused: tensors of a layer, without "blk.N.", that files may bring: nobody reads the
@@ -110,6 +111,7 @@ class Architecture:
     activation: Activation = "silu"
     activation_alpha: float = 1.0
     activation_limit: float = float("inf")
+    xielu: bool = False
     gated: bool = True
     feed_forward_divisor: int = 1
     absent: tuple[str, ...] = ()

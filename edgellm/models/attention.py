@@ -46,6 +46,7 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
     )
     if gate is not None:
         mixed = r.builder.gated(gate, mixed, "sigmoid")
+    mixed = r.optional_norm(mixed, f"{prefix}.attn_sub_norm")
     return r.linear(mixed, f"{prefix}.attn_output", config.hidden_size)
 
 

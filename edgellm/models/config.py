@@ -1,5 +1,6 @@
 """Sizes and constants of a model, read from a file's metadata and checked. Knows no tensors."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,15 @@ SCALING_KINDS: Mapping[str, ScalingKind] = {
 
 
 @dataclass(frozen=True)
+class XIELU:
+    """One layer's activation; see Builder.xielu."""
+
+    alpha_p: float
+    alpha_n: float
+    beta: float
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """One model's parameters. Tuples have one entry per layer. Lengths and widths in elements.
 
@@ -34,7 +44,8 @@ class ModelConfig:
     temperature_scale: queries beyond rope_scaling.original_context grow with it (Builder.
     position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
     magnitude of queries, keys and values. The other scales are the file's own; the row of the
-    architecture says what they do. num_experts: 0 for a dense model. None: the file has none.
+    architecture says what they do. xielu: empty without that activation. num_experts: 0 for a
+    dense model. None: the file has none.
     """
 
     architecture: str
@@ -63,6 +74,7 @@ class ModelConfig:
     residual_scale: float | None
     logit_scale: float | None
     final_softcap: float | None
+    xielu: tuple[XIELU, ...]
     recurrent: RecurrentConfig
     num_experts: int
     num_experts_used: int
@@ -136,6 +148,7 @@ def read_config(file: GGUFFile) -> ModelConfig:
         residual_scale=keys.optional_number("residual_scale"),
         logit_scale=keys.optional_number("logit_scale"),
         final_softcap=_softcap(keys, "final_logit_softcapping", row.final_softcap),
+        xielu=_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
         recurrent=recurrent,
         num_experts=num_experts,
         num_experts_used=keys.integer("expert_used_count", min(num_experts, 1), num_experts, 0),
@@ -147,6 +160,21 @@ def read_config(file: GGUFFile) -> ModelConfig:
 def _softcap(keys: Keys, key: str, default: float | None) -> float | None:
     """Only families that have a cap read the key: writers fill it in for all."""
     return None if default is None else keys.number(key, 0, 1e6, default=default) or None
+
+
+def _xielu(keys: Keys, num_layers: int) -> tuple[XIELU, ...]:
+    """Files carry what training learned, of which both curvatures are made. These keys have no
+    architecture's name. Source: Huang and Schlag 2024.
+    """
+    lists = (keys.numbers(name, num_layers) for name in ("alpha_p", "alpha_n", "beta"))
+    return tuple(
+        XIELU(_softplus(alpha_p), beta + _softplus(alpha_n), beta)
+        for alpha_p, alpha_n, beta in zip(*lists, strict=True)
+    )
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def _rope_scaling(keys: Keys, row: Architecture, context_length: int) -> RopeScaling:

@@ -20,6 +20,7 @@ def mlp(r: Recorder, layer: int, x: Value) -> Value:
     else:
         gate = r.linear(x, f"{prefix}.ffn_gate", width)
         hidden = _gated(r, gate, r.linear(x, f"{prefix}.ffn_up", width))
+    hidden = r.optional_norm(hidden, f"{prefix}.ffn_sub_norm")
     return r.linear(hidden, f"{prefix}.ffn_down", r.config.hidden_size)
 
 
@@ -29,6 +30,9 @@ def _is_fused(r: Recorder, name: str, width: int) -> bool:
 
 def _activated(r: Recorder, layer: int, x: Value) -> Value:
     """Also undoes the scales that AWQ calibration put into the weights. Source: Lin et al. 2023."""
+    if r.config.xielu:
+        shape = r.config.xielu[layer]
+        return r.builder.xielu(x, shape.alpha_p, shape.alpha_n, shape.beta)
     activation = r.architecture.activation
     assert activation != "swiglu_clamped" and activation != "bilinear"  # they need a gate
     y = r.builder.activate(x, activation)

@@ -63,6 +63,15 @@ class Keys:
         values = self.file.integers(self._name(key))
         return () if values is None else tuple(values.tolist())
 
+    def numbers(self, key: str, num_layers: int) -> tuple[float, ...]:
+        """A finite number for each layer, or one for all; writers may pad the list."""
+        values = self.file.numbers(self._name(key)) if self.is_array(key) else None
+        if values is None:
+            return (self.number(key, -1e6, 1e6),) * num_layers
+        if len(values) < num_layers or not np.isfinite(values[:num_layers]).all():
+            raise self.refuse(key, "another list", f"finite numbers for each of {num_layers}")
+        return tuple(values[:num_layers].tolist())
+
     def is_array(self, key: str) -> bool:
         """Whether the value is a list: one entry per layer."""
         value = self.file.metadata.get(self._name(key))

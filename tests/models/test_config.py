@@ -164,6 +164,24 @@ def test_an_adapter_is_refused_as_one(tmp_path: Path) -> None:
         read_config(file)
 
 
+def test_xielu_curves_are_made_of_what_training_learned(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "apertus")
+    first, last = config.xielu[0], config.xielu[-1]
+    assert len(config.xielu) == LAYERS
+    assert first.alpha_p == pytest.approx(math.log1p(math.exp(0.2)))
+    assert first.alpha_n == pytest.approx(0.5 + math.log1p(math.exp(-0.5)))
+    assert last.alpha_p == pytest.approx(math.log1p(math.exp(1.0)))
+    assert first.beta == last.beta == 0.5
+
+
+@pytest.mark.parametrize("values", [np.ones(2, np.float32), np.full(LAYERS, np.nan, np.float32)])
+def test_xielu_without_a_number_for_each_layer_is_refused(tmp_path: Path, values: Any) -> None:
+    keys = metadata("apertus") | {"xielu.alpha_n": values}
+    path = write_gguf(tmp_path / "x.gguf", keys)
+    with open_gguf(path) as file, pytest.raises(GGUFError, match=r"xielu.alpha_n"):
+        read_config(file)
+
+
 NUMBERS = st.one_of(
     st.integers(-(2**31), 2**32 - 1), st.floats(width=32).map(float32), st.booleans()
 )

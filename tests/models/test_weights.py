@@ -46,9 +46,9 @@ def test_a_type_without_arithmetic_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_tensor_that_no_block_reads_is_refused(tmp_path: Path) -> None:
-    extra = random_tensor("blk.0.attn_sub_norm.weight", (HIDDEN,))
+    extra = random_tensor("blk.0.attn_rot_embd.weight", (HIDDEN,))
     path = write_tiny(tmp_path, "llama", lambda _, t: t.append(extra))
-    with pytest.raises(GGUFError, match=r"blk.0.attn_sub_norm.weight"):
+    with pytest.raises(GGUFError, match=r"blk.0.attn_rot_embd.weight"):
         record_file(path)
 
 

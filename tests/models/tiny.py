@@ -40,7 +40,8 @@ def metadata(name: str) -> dict[str, Any]:
         "rope.freq_base": 50000.0,
     }
     keys |= RECIPES[name].keys
-    return {"general.architecture": name, **{f"{name}.{k}": v for k, v in keys.items()}}
+    own = {f"{name}.{k}": v for k, v in keys.items()}
+    return {"general.architecture": name, **own, **RECIPES[name].bare_keys}
 
 
 def shapes(name: str) -> Shapes:

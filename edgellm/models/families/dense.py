@@ -30,6 +30,11 @@ def _gemma3_attention_width(config: "ModelConfig") -> float:
     return config.hidden_size / config.num_heads[0] if is_27b else config.head_dim
 
 
+def _square_of_head_dim(config: "ModelConfig") -> float:
+    """Scores are divided by head_dim itself (maximal update parametrisation)."""
+    return config.head_dim**2
+
+
 def _cohere_logit_factor(config: "ModelConfig") -> float:
     """The key says what to multiply with."""
     return config.logit_scale or 1.0
@@ -70,7 +75,9 @@ def _bloom_alibi(config: "ModelConfig") -> float:
 
 ROWS: Mapping[str, Architecture] = {
     "llama": Architecture(rope="interleaved", normalize_gates=True),
+    "apertus": Architecture(rope="split", xielu=True, gated=False),
     "baichuan": Architecture(rope="interleaved", alibi=_baichuan_alibi),
+    "bitnet": Architecture(rope="split"),
     "bloom": Architecture(
         rope=None, norm="layer", alibi=_bloom_alibi, activation="gelu_tanh", gated=False
     ),
@@ -125,6 +132,8 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "hunyuan-dense": Architecture(rope="split", qk_norm_last=True),
     "internlm2": Architecture(rope="interleaved"),
+    "jais": Architecture(rope=None, norm="layer", attention_width=_square_of_head_dim),
+    "jais2": Architecture(rope="split", norm="layer", activation="relu2", gated=False),
     "minicpm": Architecture(
         rope="interleaved",
         embedding_factor=_minicpm_embedding_factor,
@@ -142,7 +151,9 @@ ROWS: Mapping[str, Architecture] = {
     "nemotron": Architecture(rope="split", norm="layer", activation="relu2", gated=False),
     "olmo": Architecture(rope="interleaved", norm="plain_layer"),
     "olmo2": Architecture(rope="split", local_rope=True, window_period=4, pre_norm=False),
+    "openelm": Architecture(rope="split"),
     "orion": Architecture(rope="interleaved", norm="layer"),
+    "pangu-embedded": Architecture(rope="split"),
     "phi2": Architecture(
         rope="split", norm="layer", residual="parallel", activation="gelu_tanh", gated=False
     ),
@@ -150,7 +161,9 @@ ROWS: Mapping[str, Architecture] = {
     "plamo": Architecture(rope="interleaved", residual="parallel"),
     "qwen": Architecture(rope="split", feed_forward_divisor=2),
     "qwen2": Architecture(rope="split"),
+    "qwen2vl": Architecture(rope="split"),  # text: all sections of positions are the same
     "qwen3": Architecture(rope="split"),
+    "qwen3vl": Architecture(rope="split"),
     "refact": Architecture(rope=None, alibi=_bloom_alibi),
     "seed_oss": Architecture(rope="split"),
     "smollm3": Architecture(rope="interleaved", rotates=_not_every_fourth),

@@ -1,5 +1,7 @@
 """Recipes of decoders without experts. Holds no tests."""
 
+import numpy as np
+
 from tests.models.recipes.parts import (
     ATTENTION,
     ATTN_NORM,
@@ -16,6 +18,7 @@ from tests.models.recipes.parts import (
     OUTPUT_NORM,
     PLAIN_MLP,
     POST_NORMS,
+    Q_WIDTH,
     QK_NORM,
     QK_NORM_OF_EACH_HEAD,
     QK_NORM_OF_ROWS,
@@ -40,7 +43,16 @@ EVERY_FOURTH_SEES_ALL = (True, True, True, False, True, True)
 RECIPES: dict[str, Recipe] = {
     "llama": Recipe(LLAMA),
     "arcee": Recipe({**ATTENTION, **PLAIN_MLP}),
+    "apertus": Recipe(
+        {**ATTENTION, **QK_NORM, **PLAIN_MLP},
+        bare_keys={
+            "xielu.alpha_p": np.linspace(0.2, 1, LAYERS, dtype=np.float32),
+            "xielu.alpha_n": np.linspace(-0.5, 1, LAYERS + 2, dtype=np.float32),
+            "xielu.beta": 0.5,
+        },
+    ),
     "baichuan": Recipe(LLAMA, keys={"attention.max_alibi_bias": 8.0}),
+    "bitnet": Recipe({**LLAMA, "attn_sub_norm.weight": (Q_WIDTH,), "ffn_sub_norm.weight": (FF,)}),
     "bloom": Recipe(GPT, {**LAYER_NORM, **with_biases({"token_embd_norm.weight": (HIDDEN,)})}),
     "chatglm": Recipe(
         {**FUSED_ATTENTION, **biases(FUSED_QKV), **FUSED_MLP}, keys={"rope.dimension_count": 16}
@@ -83,6 +95,12 @@ RECIPES: dict[str, Recipe] = {
     ),
     "hunyuan-dense": Recipe(QWEN3),
     "internlm2": Recipe(LLAMA),
+    "jais": Recipe(
+        with_biases({**FUSED_ATTENTION, **MLP}),
+        LAYER_NORM,
+        {"attention.max_alibi_bias": 8.0},
+    ),
+    "jais2": Recipe(with_biases({**ATTENTION, **PLAIN_MLP}), LAYER_NORM),
     "minicpm": Recipe(LLAMA),
     "mistral3": Recipe(
         LLAMA,
@@ -103,9 +121,11 @@ RECIPES: dict[str, Recipe] = {
     ),
     "olmo": Recipe({**QKV, **ATTN_OUTPUT, **GATE, **UP_AND_DOWN}, {}, {"attention.clamp_kqv": 1.5}),
     "olmo2": Recipe({**NORMS_BEHIND, **QK_NORM_OF_ROWS}, windowed=EVERY_FOURTH_SEES_ALL),
+    "openelm": Recipe({**FUSED_ATTENTION, **QK_NORM, **MLP}),
     "orion": Recipe(
         {**LLAMA, **with_biases({**ATTN_NORM, "ffn_norm.weight": (HIDDEN,)})}, LAYER_NORM
     ),
+    "pangu-embedded": Recipe({**QWEN2, "attn_output.bias": (HIDDEN,)}),
     "phi2": Recipe(
         with_biases({**ATTENTION, **UP_AND_DOWN}),
         with_biases({**OUTPUT_NORM, "output.weight": (HIDDEN, 40)}),
@@ -117,7 +137,9 @@ RECIPES: dict[str, Recipe] = {
         {**FUSED_ATTENTION, **biases(FUSED_QKV), **MLP}, keys={"feed_forward_length": 2 * FF}
     ),
     "qwen2": Recipe(QWEN2),
+    "qwen2vl": Recipe(QWEN2),
     "qwen3": Recipe(QWEN3),
+    "qwen3vl": Recipe(QWEN3),
     "refact": Recipe(LLAMA),
     "seed_oss": Recipe(
         {

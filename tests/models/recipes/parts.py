@@ -14,13 +14,15 @@ Shapes = dict[str, tuple[int, ...]]  # name without "blk.N." -> ggml shape
 @dataclass(frozen=True)
 class Recipe:
     """layer: tensors of each layer. top: those beside token_embd. keys: metadata beside what all
-    have, without the architecture's name. windowed: which of the layers that attend see WINDOW
-    keys only. other: tensors of the layers that have not those of `layer`.
+    have, without the architecture's name; bare_keys: those whose names have none. windowed: which
+    of the layers that attend see WINDOW keys only. other: tensors of the layers that have not
+    those of `layer`.
     """
 
     layer: Shapes
     top: Shapes = field(default_factory=lambda: OUTPUT_NORM)
     keys: Mapping[str, Any] = field(default_factory=dict)
+    bare_keys: Mapping[str, Any] = field(default_factory=dict)
     windowed: tuple[bool, ...] = (False,) * LAYERS
     other: Mapping[int, Shapes] = field(default_factory=dict)
 
