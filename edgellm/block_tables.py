@@ -27,6 +27,14 @@ class Pin:
     state: int | None
 
 
+@dataclass(frozen=True)
+class SavedState:
+    """The slot of a copy of a sequence's recurrent state after its first `num_tokens` tokens."""
+
+    slot: int
+    num_tokens: int
+
+
 class BlockTables:
     """The pools, the prefix tree, and what sequences and pins hold of them.
 
@@ -47,6 +55,7 @@ class BlockTables:
         self._limits = limits
         self._cursors: dict[Sequence, tuple[Node, int]] = {}  # last whole block in the tree, depth
         self._pins: list[Pin] = []
+        self._saved: dict[Sequence, SavedState] = {}  # before the guesses computed last
         self._copies: list[BlockCopy] = []
 
     def take_copies(self) -> list[BlockCopy]:
@@ -120,6 +129,7 @@ class BlockTables:
                 self.tree.forget(group, table[place])
             if missing:
                 table += pool.allocate(missing)
+        self._save_state(sequence, count)
         return True
 
     def advance(self, sequence: Sequence, count: int) -> None:
@@ -154,6 +164,7 @@ class BlockTables:
     def release(self, sequence: Sequence) -> None:
         """Lets go of everything; what is computed stays in the tree until its room is needed."""
         node = self._register_all(sequence)
+        self._forget_saved(sequence)
         if self.states is not None and sequence.state_slot is not None:
             if node is not None:
                 self.tree.keep_state(node, sequence.state_slot)
@@ -182,13 +193,24 @@ class BlockTables:
             self._copies.append(BlockCopy(None, parent.state_slot, child.state_slot))
 
     def rollback(self, sequence: Sequence, num_tokens: int) -> bool:
-        """Takes the last computed tokens back; False when what is before them is not held."""
+        """Takes the last computed tokens back; False when what is before them is not held.
+
+        A recurrent state goes back to where it was saved: some tokens more have to be computed.
+        """
         done = sequence.num_computed_tokens - num_tokens
+        saved = self._saved.get(sequence)
+        if self.states is not None and num_tokens:
+            if saved is None or saved.num_tokens > done:
+                return False
+            done = saved.num_tokens
         for group, first in enumerate(sequence.left_behind):
             if first > self._limits.left_behind(group, done):
                 return False
-        if self.states is not None and num_tokens:
-            return False
+        if self.states is not None and num_tokens and saved is not None:
+            assert sequence.state_slot is not None
+            self.states.free([sequence.state_slot])
+            sequence.state_slot = saved.slot
+            del self._saved[sequence]
         sequence.num_computed_tokens = done
         total = self._limits.blocks_of(done)
         for pool, table in zip(self.pools, sequence.block_tables, strict=True):
@@ -234,6 +256,7 @@ class BlockTables:
             )
         if self.states is not None:
             owners = [s.state_slot for s in running] + [p.state for p in self._pins]
+            owners += [saved.slot for saved in self._saved.values()]
             slots = [[slot] for slot in owners if slot is not None]
             self.states.check_integrity(slots, self.tree.cached_states())
         for sequence in running:
@@ -256,6 +279,28 @@ class BlockTables:
                 if depth >= first and table[depth] != block:
                     raise RuntimeError(f"sequence {sequence.seq_id} holds another block")
             node = node.parent
+
+    def _save_state(self, sequence: Sequence, count: int) -> None:
+        """Keeps the state before guesses among the next `count` tokens.
+
+        Not where a sequence that may yet begin would find no slot.
+        """
+        if self.states is None:
+            return
+        self._forget_saved(sequence)
+        done = sequence.num_computed_tokens
+        guesses = done + count > len(sequence.token_ids) - sequence.num_draft_tokens
+        promised = self._limits.max_num_seqs - len(self._cursors)
+        if guesses and self.states.num_free > promised:
+            assert sequence.state_slot is not None
+            (slot,) = self.states.allocate(1)
+            self._copies.append(BlockCopy(None, sequence.state_slot, slot))
+            self._saved[sequence] = SavedState(slot, done)
+
+    def _forget_saved(self, sequence: Sequence) -> None:
+        saved = self._saved.pop(sequence, None)
+        if saved is not None and self.states is not None:
+            self.states.free([saved.slot])
 
     def _begin_state(self, states: BlockPool, kept: int | None) -> int:
         """A slot for a sequence that goes on from a kept state, or begins with none."""

@@ -219,3 +219,27 @@ def test_a_long_prompt_is_not_starved_by_short_ones(long: int, short: int) -> No
             break
     # At least half of what decoding leaves of each step's 8 tokens is its own.
     assert step <= -(-long // 2) + 1
+
+
+def test_wrong_guesses_of_a_recurrent_model_cost_one_token_more() -> None:
+    """The state goes back to where it was saved, and only what followed is computed again."""
+    driver = Driver(make(num_states=6, windows=()))
+    seq = sequence(0, 7)
+    driver.add(seq, answer=20)
+    while not seq.is_decode:
+        driver.step()
+    before = seq.num_computed_tokens
+    for accepted in (0, 2):
+        driver.step()
+        seq.token_ids += [11, 12, 13]
+        seq.num_draft_tokens = 3
+        (chunk,) = driver.scheduler.schedule()
+        driver.run_copies()
+        driver.compute([chunk])
+        driver.scheduler.commit([chunk])
+        assert chunk.count == 4
+        driver.scheduler.rollback(seq, 3 - accepted)
+        seq.token_ids.append(5)
+        assert seq in driver.scheduler.running
+        assert counts(driver.step())[0] == (1 + accepted + 1, "last")
+    assert seq.num_computed_tokens == before + 2 * 2 + 1 + 3
