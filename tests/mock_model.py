@@ -46,6 +46,8 @@ class ByteTokenizer:
         return b"".join(self.token_bytes(i) for i in ids).decode(errors="replace")
 
     def token_bytes(self, token_id: int) -> bytes:
+        if not 0 <= token_id < VOCAB_SIZE:
+            raise RequestError(f"token id {token_id} is not in the vocabulary", "token_ids")
         return bytes([token_id]) if token_id < 256 else b"<special>"
 
     def is_control(self, token_id: int) -> bool:

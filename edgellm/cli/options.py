@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from edgellm.cli.progress import DownloadProgress
-from edgellm.client import find_model
 from edgellm.errors import RequestError
 from edgellm.options import FLAG, Option, from_text
 from edgellm.sampling_params import OPTIONS, SamplingParams, check_params
@@ -173,6 +172,8 @@ def fetch(model: str) -> None:
 
     Before anything else and in the main thread, where Ctrl-C stops it at once.
     """
+    from edgellm.client import find_model  # with the engine
+
     with DownloadProgress() as progress:
         find_model(model, progress)
 

@@ -11,7 +11,8 @@ from typing import Any
 from edgellm.cli import options
 from edgellm.cli.output import print_json
 from edgellm.cli.progress import DownloadProgress
-from edgellm.client import Client, LocalClient
+from edgellm.cli.running_server import Served, add_server_option, find_server
+from edgellm.client import Client
 from edgellm.completion import collect
 from edgellm.errors import RequestError
 from edgellm.types import Completion, LoadOptions, Request, SamplingParams, TokenEvent
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--raw", action="store_true", help="continue the prompt as it is, without a chat template"
     )
     parser.add_argument("--json", action="store_true", help="report the answer as one JSON object")
+    add_server_option(parser)
     options.add_load_options(parser)
     options.add_sampling_options(parser)
 
@@ -35,10 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     prompt = _prompt(args)
     params = options.sampling_params(args)
-    options.fetch(args.model)
     load = options.load_options(args, max_num_seqs=1)
+    served = asyncio.run(find_server(args, load))
+    if served is not None:
+        asyncio.run(_answer(args, prompt, params, served))
+        return 0
+    options.fetch(args.model)
     with DownloadProgress() as report:
-        asyncio.run(_answer(args, prompt, params, load, report))
+        asyncio.run(_load_and_answer(args, prompt, params, load, report))
     return 0
 
 
@@ -52,34 +58,42 @@ def _prompt(args: argparse.Namespace) -> str:
     return prompt
 
 
-async def _answer(
+async def _load_and_answer(
     args: argparse.Namespace,
     prompt: str,
     params: SamplingParams,
     load: LoadOptions,
     report: DownloadProgress,
 ) -> None:
+    from edgellm.client import LocalClient  # the engine: not for a server's answer
+
     async with LocalClient(report=report) as client:
-        await client.load(args.model, load)
-        ids = prompt if args.raw else await _chat(client, prompt, args.system)
-        request = Request(ids, params)
-        events = []
-        async with aclosing(client.submit(request)) as stream:
-            async for event in stream:
-                events.append(event)
-                if not args.json:
-                    _write(event)
+        info = await client.load(args.model, load)
+        await _answer(args, prompt, params, Served(client, info.name))
+
+
+async def _answer(
+    args: argparse.Namespace, prompt: str, params: SamplingParams, served: Served
+) -> None:
+    client, model = served.client, served.model
+    ids = prompt if args.raw else await _chat(client, prompt, args.system, model)
+    events = []
+    async with aclosing(client.submit(Request(ids, params, model=model))) as stream:
+        async for event in stream:
+            events.append(event)
+            if not args.json:
+                _write(event)
     if args.json:
         print_json(_report(collect(events)))
     elif sys.stdout.isatty():
         print()
 
 
-async def _chat(client: Client, prompt: str, system: str | None) -> tuple[int, ...]:
+async def _chat(client: Client, prompt: str, system: str | None, model: str) -> tuple[int, ...]:
     messages = [{"role": "user", "content": prompt}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
-    return await client.chat_ids(messages)
+    return await client.chat_ids(messages, model=model)
 
 
 def _write(event: TokenEvent) -> None:

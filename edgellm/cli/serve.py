@@ -12,6 +12,7 @@ from pathlib import Path
 
 from edgellm.cli import options
 from edgellm.cli.progress import DownloadProgress
+from edgellm.cli.running_server import KEY_VARIABLE
 from edgellm.client import LocalClient
 from edgellm.config import socket_path
 from edgellm.errors import CatalogError, RequestError
@@ -23,7 +24,6 @@ from edgellm.server.settings import Settings
 from edgellm.types import LoadOptions
 
 _PORT = 8080
-_KEY_VARIABLE = "EDGELLM_API_KEY"
 _ABANDON_SECONDS = 15.0
 
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--api-key",
         action="append",
         metavar="KEY",
-        help=f"asked of every request; may be given again, or in {_KEY_VARIABLE}",
+        help=f"asked of every request; may be given again, or in {KEY_VARIABLE}",
     )
     group.add_argument(
         "--allow-host", action="append", metavar="NAME", help="a name this machine is called by"
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    keys = [*(args.api_key or ()), *filter(None, [os.environ.get(_KEY_VARIABLE)])]
+    keys = [*(args.api_key or ()), *filter(None, [os.environ.get(KEY_VARIABLE)])]
     if not all(keys):
         raise RequestError("an API key is empty: leave --api-key out, or give one", "api_key")
     return Settings(

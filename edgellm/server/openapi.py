@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from edgellm.options import FLAG, NUMBER, TEXT, TEXTS, WHOLE, Option
+from edgellm.options import FLAG, NUMBER, TEXT, TEXTS, WHOLE, Kind, Option
 from edgellm.sampling_params import OPTIONS
 from edgellm.server.endpoint import Family, Route
 from edgellm.version import __version__
@@ -80,7 +80,13 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "raw": _FLAG,
 }
 _RENAMED = {"prompt_text": "prompt", "tool_choice_object": "tool_choice"}
-_KINDS = {FLAG: _FLAG, WHOLE: _WHOLE, NUMBER: _NUMBER, TEXT: _TEXT, TEXTS: _TEXTS}
+_KINDS: Mapping[Kind, Mapping[str, Any]] = {
+    FLAG: _FLAG,
+    WHOLE: _WHOLE,
+    NUMBER: _NUMBER,
+    TEXT: _TEXT,
+    TEXTS: _TEXTS,
+}
 
 
 def document(families: Iterable[Family]) -> dict[str, Any]:

@@ -6,17 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgellm import cli
-from edgellm.cli import run
 from edgellm.client import LocalClient
 from edgellm.types import LoadOptions, ModelInfo
 from tests.mock_model import MockModel, make_manager, noise, says
+from tests.server.serving import Running, running
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +52,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
         text: str = "The sky is blue.", stdin: bytes | None = None, logits: Any = None
     ) -> ScriptedClient:
         client = ScriptedClient(MockModel(logits or says(text)))
-        monkeypatch.setattr(run, "LocalClient", lambda report: client)
+        monkeypatch.setattr("edgellm.client.local.LocalClient", lambda report: client)
         piped = io.TextIOWrapper(io.BytesIO(stdin or b""), encoding="utf-8")
         monkeypatch.setattr(piped, "isatty", lambda: stdin is None)
         monkeypatch.setattr(sys, "stdin", piped)
@@ -228,11 +228,11 @@ def test_a_model_cannot_command_the_terminal(
 PROGRAM = """
 import sys
 from edgellm import cli
-from edgellm.cli import run
+from edgellm.client import local
 from tests.cli.test_run import ScriptedClient
 from tests.mock_model import MockModel, says
 client = ScriptedClient(MockModel(says("blue " * 20), delay=0.05))
-run.LocalClient = lambda report: client
+local.LocalClient = lambda report: client
 sys.exit(cli.main(["run", sys.argv[1], "hi", "--raw", "--temperature", "0"]))
 """
 
@@ -289,3 +289,51 @@ def test_smollm2_prints_paris(smollm2: Path) -> None:
         )
         assert done.stdout == " Paris"
     assert done.stderr == "False\n"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setenv("EDGELLM_SOCKET", str(tmp_path / "edgellm.sock"))
+    with running(make_manager(MockModel(says("served"))), tmp_path) as found:
+        yield found
+
+
+@pytest.mark.parametrize("address", ["auto", "unix", "tcp"])
+def test_a_running_server_answers(
+    server: Running, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = {"unix": server.unix, "tcp": server.tcp}.get(address, address)
+    assert cli.main(["run", "mock", "hi", "--server", where, "--temperature", "0"]) == 0
+    assert capsys.readouterr().out == "served"
+
+
+def test_auto_loads_what_the_server_has_not(
+    server: Running, model_file: str, script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script("loaded")
+    for words in (["run", model_file, "hi"], ["run", model_file, "hi", "--threads", "1"]):
+        assert cli.main([*words, "--server", "auto", "--temperature", "0"]) == 0
+        assert capsys.readouterr().out == "loaded"
+        script("loaded")
+    assert cli.main(["run", "other", "hi", "--server", server.unix]) == 2
+    assert "loaded: mock" in capsys.readouterr().err
+    assert cli.main(["run", "mock", "hi", "--server", server.unix, "--threads", "1"]) == 2
+    assert "leave out --server" in capsys.readouterr().err
+
+
+def test_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "mock", "hi", "--server", str(tmp_path / "none")]) == 1
+    assert "edgellm serve" in capsys.readouterr().err
+
+
+def test_a_servers_answer_needs_no_engine(server: Running) -> None:
+    code = (
+        "import sys; from edgellm import cli\n"
+        "cli.main(['run', 'mock', 'hi', '--server', 'auto', '--temperature', '0'])\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "served"
+    assert not {"numpy", "edgellm.manager", "edgellm.kernels"} & {*done.stderr.split()}
