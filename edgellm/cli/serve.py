@@ -24,6 +24,7 @@ from edgellm.server.settings import Settings
 from edgellm.types import LoadOptions
 
 _PORT = 8080
+_SWITCH_SECONDS = 5e-4  # that a thread which reads a long prompt makes the engine's wait, not 5 ms
 _ABANDON_SECONDS = 15.0
 
 
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         options.fetch(model)
     load = options.load_options(args, max_num_seqs=args.parallel)
     settings = _settings(args)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     listeners = _listeners(args, settings.api_keys)
     try:
         for listener in listeners:

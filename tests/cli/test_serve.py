@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 from edgellm import cli
 from edgellm.client import SocketClient
 from edgellm.errors import ConnectionFailed
+from edgellm.types import Request, SamplingParams
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,3 +76,60 @@ def test_it_starts_ends_and_starts_again(tmp_path: Path, number: int) -> None:
         assert said == f"edgellm: listening on {path}\n"
         assert server.returncode == (0 if number == signal.SIGTERM else -number)
         assert path.exists() == (number == signal.SIGKILL)
+
+
+SCRIPTED = [sys.executable, "-m", "tests.client.scripted_engine"]
+
+
+def test_a_socket_of_systemd_is_taken_over(tmp_path: Path) -> None:
+    """As sd_listen_fds(3) says: the first socket is descriptor 3, and the variables name us."""
+    path = tmp_path / "activated.sock"
+    with socket.socket(socket.AF_UNIX) as given:
+        given.bind(str(path))
+        given.listen()
+        code = (
+            "import os, sys\n"
+            f"os.dup2({given.fileno()}, 3)\n"
+            "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))\n"
+            "os.execv(sys.executable, [sys.executable, '-m', 'edgellm', 'serve'])\n"
+        )
+        server = subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            pass_fds=[given.fileno()],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            # A connection made before the server is there waits for it.
+            assert asyncio.run(SocketClient(str(path)).models()) == ()
+            server.send_signal(signal.SIGTERM)
+            _, said = server.communicate(timeout=30)
+        finally:
+            server.kill()
+    assert (server.returncode, said) == (0, "edgellm: listening on the socket given as 3\n")
+    assert path.exists()  # it is not ours
+
+
+def test_a_running_answer_may_end_before_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "edgellm.sock"
+    server = subprocess.Popen(
+        [*SCRIPTED, "--socket", str(path)], cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+    async def ask() -> str:
+        client = SocketClient(str(path))
+        await wait_for(client)
+        text = ""
+        async for event in client.submit(Request("hi", SamplingParams(temperature=0))):
+            if not text:
+                server.send_signal(signal.SIGTERM)
+            text += event.text
+        return text
+
+    try:
+        assert asyncio.run(ask()) == "x" * 60
+        assert server.wait(timeout=30) == 0
+    finally:
+        server.kill()
+        server.communicate()

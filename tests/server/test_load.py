@@ -1,0 +1,45 @@
+"""A short version of benchmarks/server_load.py: rude clients, and nothing lost, mixed or left."""
+
+import asyncio
+import sys
+import time
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from edgellm.client.http import parse_address
+from edgellm.server.settings import Settings
+from tests.mock_model import MockModel, make_manager, noise
+from tests.server.serving import running
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "server_load.py"
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = spec_from_file_location("server_load", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "server_load", module)  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "PROMPTS", ("one", "two", "three"))
+    return module
+
+
+@pytest.mark.parametrize("way", ["tcp", "unix"])
+def test_rude_clients(load: ModuleType, way: str, tmp_path: Path) -> None:
+    with running(make_manager(MockModel(noise)), tmp_path, Settings(max_requests=6)) as server:
+        address = parse_address(getattr(server, way))
+        outcome = asyncio.run(load.run_traffic(address, 12, 1.5, 12))
+        assert outcome.wrong == []
+        for what in ("whole answers", "answers left", "oversize prompts", "requests cut short"):
+            assert outcome.counts[what], what
+        deadline = time.monotonic() + 20
+        while server.service.in_flight and time.monotonic() < deadline:
+            time.sleep(0.01)
+        stats = asyncio.run_coroutine_threadsafe(server.service.client.stats(), server.loop)
+        (found,) = stats.result(10).values()
+        assert (server.service.in_flight, found.running, found.waiting) == (0, 0, 0)
+        assert server.service.totals.refused == 0 or outcome.counts["told to try again"]
