@@ -114,7 +114,8 @@ def test_anthropic(anthropic_client: anthropic.Anthropic) -> None:
     assert done.content[0].text == SAID and done.stop_reason == "end_turn"
     assert done.usage.output_tokens == len(SAID) + 1
     counted = anthropic_client.messages.count_tokens(model="m", messages=ASKED, system="Be brief.")
-    assert counted.input_tokens == done.usage.input_tokens
+    usage = done.usage
+    assert counted.input_tokens == usage.input_tokens + usage.cache_read_input_tokens
     cut = anthropic_client.messages.create(
         model="m", messages=ASKED, max_tokens=40, extra_body=GREEDY, stop_sequences=["\n"]
     )
