@@ -20,7 +20,7 @@ from textual.widgets import Button, TextArea
 from edgellm.errors import EdgeLLMError
 from edgellm.tui.actions import ACTIONS, BY_NAME, Action
 from edgellm.tui.attachments import attach
-from edgellm.tui.chat import UNTITLED, Chat, Conversation, Message, as_openai, title_of
+from edgellm.tui.chat import UNTITLED, Chat, Conversation, Message, as_openai, model_name, title_of
 from edgellm.tui.doors import Engine, Library
 from edgellm.tui.generation import Generation
 from edgellm.tui.history import History, Store
@@ -390,7 +390,7 @@ class ChatApp(App[None]):
         info = self.session.known(name)
         others = len(self.session.busy() - {self.chat.id})
         status = Status(
-            model=Path(name).stem if name and name.endswith(".gguf") else name,
+            model=model_name(name),
             activity=self.session.activity,
             context=info.context_length if info else 0,
             memory=self._memory,

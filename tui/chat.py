@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 Role = Literal["user", "assistant"]
@@ -135,6 +136,11 @@ def as_openai(system: str, path: Iterable[Message]) -> list[dict[str, str]]:
     """The messages as chat templates take them."""
     said = [{"role": message.role, "content": message.content} for message in path]
     return [{"role": "system", "content": system}, *said] if system else said
+
+
+def model_name(model: str | None) -> str:
+    """A model's name; of a file of the user's own, the file's."""
+    return Path(model).stem if model and model.endswith(".gguf") else model or "no model"
 
 
 def title_of(text: str) -> str:

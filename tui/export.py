@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from edgellm.errors import RequestError
-from edgellm.tui.chat import UNTITLED, Chat, Conversation, Message, new_id, title_of
+from edgellm.tui.chat import UNTITLED, Chat, Conversation, Message, model_name, new_id, title_of
 
 FORMAT = "edgellm-chat"
 _VERSION = 1
@@ -32,7 +32,7 @@ def to_markdown(chat: Chat) -> str:
     if chat.conversation.system:
         parts.append("> " + chat.conversation.system.replace("\n", "\n> "))
     for message in chat.path():
-        who = "You" if message.role == "user" else message.model or "Assistant"
+        who = "You" if message.role == "user" else model_name(message.model)
         parts.append(f"## {who}\n\n{message.content}")
     return "\n\n".join(parts) + "\n"
 
@@ -120,7 +120,7 @@ def _refuse_circles(messages: list[Message]) -> None:
         trail: list[int] = []
         at: int | None = start
         while at is not None and at not in known_good:
-            if at in trail[-1:] or len(trail) > len(parent):
+            if len(trail) > len(parent):
                 raise RequestError("the messages of the file follow each other in a circle")
             trail.append(at)
             at = parent.get(at)

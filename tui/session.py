@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from edgellm.client import Client
 from edgellm.errors import ConnectionFailed, EdgeLLMError
-from edgellm.tui.chat import Chat, Message
+from edgellm.tui.chat import Chat, Message, model_name
 from edgellm.tui.doors import Engine, Note
 from edgellm.tui.generation import Generation, Save
 from edgellm.tui.options import sampling_params
@@ -68,8 +68,8 @@ class Session:
         async with self._lock:
             if name in self._names:
                 return self.models[self._names[name]]
-            report = _Report(name, self._show_activity, self._note)
-            self._show_activity(f"loading {name}…")
+            report = _Report(model_name(name), self._show_activity, self._note)
+            self._show_activity(f"loading {model_name(name)}…")
             try:
                 info = await client.load(name, self._load_options, report)
             finally:

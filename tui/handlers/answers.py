@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgellm.errors import RequestError
-from edgellm.tui.chat import Message
+from edgellm.tui.chat import Message, model_name
 from edgellm.tui.generation import begun_ids
 from edgellm.tui.options import parse_assignment
 from edgellm.tui.screens.alternatives import AlternativesScreen
@@ -101,7 +101,7 @@ async def compare(app: "ChatApp", argument: str) -> None:
     pair.append(Message("assistant", parent=parent, finish_reason=None, model=model))
     for message in pair:
         app.put(message)
-    titles = (conversation.model or "", argument)
+    titles = (model_name(conversation.model), argument)
     generations = (
         app.session.begin(app.chat, pair[0]),
         app.session.begin(app.chat, pair[1], model, **settings),

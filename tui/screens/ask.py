@@ -11,7 +11,7 @@ from edgellm.tui.screens.dialog import Dialog
 class AskScreen(Dialog[str]):
     """The text given: one line ended by Enter, or several by Ctrl+S."""
 
-    BINDINGS = [Binding("ctrl+s", "done", "Done", show=False, priority=True)]
+    BINDINGS = [Binding("ctrl+s", "done", "Done", show=False)]
 
     def __init__(
         self, title: str, text: str = "", *, multiline: bool = False, placeholder: str = ""

@@ -1,14 +1,22 @@
 """The prompt: several lines, what was typed before, completion of commands and paths."""
 
 from textual import events
-from textual.binding import Binding
 from textual.message import Message
 from textual.widgets import TextArea
 
 from edgellm.tui.attachments import mention, pasted_path
 from edgellm.tui.widgets.completions import Completions
 
-_NEWLINE_KEYS = ("ctrl+j", "shift+enter", "alt+enter", "ctrl+enter")
+# Handled with the letters, not as bindings, which would overtake letters typed just before.
+_KEYS = {
+    "enter": "submit",
+    "ctrl+j": "newline",
+    "shift+enter": "newline",
+    "alt+enter": "newline",
+    "up": "up",
+    "down": "down",
+    "tab": "complete",
+}
 
 
 class Editor(TextArea):
@@ -17,14 +25,6 @@ class Editor(TextArea):
     said: what was typed before, oldest first; up and down walk through it. completions: the list
     that is offered while a command or a path is typed.
     """
-
-    BINDINGS = [
-        Binding("enter", "submit", "Send", show=False, priority=True),
-        Binding(",".join(_NEWLINE_KEYS), "newline", "New line", show=False, priority=True),
-        Binding("up", "up", "Up", show=False, priority=True),
-        Binding("down", "down", "Down", show=False, priority=True),
-        Binding("tab", "complete", "Complete", show=False, priority=True),
-    ]
 
     class Submitted(Message):
         def __init__(self, text: str) -> None:
@@ -88,6 +88,15 @@ class Editor(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
         self.focus()
+
+    async def _on_key(self, event: events.Key) -> None:
+        action = _KEYS.get(event.key)
+        if action is None:
+            await super()._on_key(event)
+        else:
+            event.prevent_default()
+            event.stop()
+            getattr(self, f"action_{action}")()
 
     async def _on_paste(self, event: events.Paste) -> None:
         """A path that is pasted alone is attached."""

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widgets import Markdown, Static
 
 from edgellm.tui.attachments import detach
-from edgellm.tui.chat import Message
+from edgellm.tui.chat import Message, model_name
 from edgellm.tui.generation import Generation
 
 PACE = 0.03  # seconds between two looks at a growing answer, at least
@@ -88,7 +88,7 @@ class MessageView(Vertical, can_focus=True):
 
     def _heading(self) -> Content:
         message, (number, count) = self.message, self.place
-        who = "You" if message.role == "user" else message.model or "Assistant"
+        who = "You" if message.role == "user" else model_name(message.model)
         parts: list[Content | tuple[str, str]] = [(who, "bold")]
         if count > 1:
             parts.append((f"  ‹ {number}/{count} ›", "$accent"))

@@ -14,7 +14,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 class Status:
     """used, context: tokens. rate: tokens per second. first_token: seconds. memory: bytes."""
 
-    model: str | None = None
+    model: str = "no model"
     activity: str = ""
     used: int = 0
     context: int = 0
@@ -31,7 +31,7 @@ class StatusBar(Static):
 
     def render(self) -> Content:
         status = self.status
-        parts = [Content.styled(status.model or "no model", "bold")]
+        parts = [Content.styled(status.model, "bold")]
         if status.activity:
             parts.append(Content.styled(status.activity, "$accent"))
         if status.context:

@@ -1,0 +1,95 @@
+"""Conversations out and in again."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from edgellm.errors import RequestError
+from edgellm.tui.chat import Chat, Message
+from edgellm.tui.export import from_json, to_json, to_markdown
+
+
+def branched() -> Chat:
+    chat = Chat()
+    question = Message("user", "q\u200f", created=1)
+    one = Message("assistant", "1", parent=question.id, token_ids=(5,), created=2)
+    two = replace(one, id=one.id + 1, content="2", created=3)
+    for message in (question, one, two):
+        chat.put(message)
+    chat.change(title="t", system="s\ns", settings={"top_k": 3}, model="tiny")
+    return chat
+
+
+def test_json_keeps_every_branch() -> None:
+    chat = branched()
+    back = from_json(to_json(chat))
+    assert back.id != chat.id and not set(back.messages) & set(chat.messages)
+    assert [m.content for m in back.path()] == ["q\u200f", "2"]
+    assert [m.content for m in back.siblings(back.path()[1])] == ["1", "2"]
+    kept = ("title", "system", "settings", "model")
+    assert all(
+        getattr(back.conversation, name) == getattr(chat.conversation, name) for name in kept
+    )
+
+
+def test_markdown_shows_the_branch() -> None:
+    chat = branched()
+    assert to_markdown(chat) == "# t\n\n> s\n> s\n\n## You\n\nq\u200f\n\n## no model\n\n2\n"
+
+
+def test_openai_messages_are_taken() -> None:
+    messages = [
+        {"role": "system", "content": "be"},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "ho"},
+    ]
+    for text in (json.dumps(messages), json.dumps({"messages": messages})):
+        chat = from_json(text)
+        assert [m.content for m in chat.path()] == ["hi", "ho"]
+        assert (chat.conversation.system, chat.conversation.title) == ("be", "hi")
+
+
+def changed(**changes: Any) -> str:
+    body = json.loads(to_json(branched()))
+    body["messages"][1].update(changes)
+    return json.dumps(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "not a JSON file"),
+        ("[" * 100_000, "not a JSON file"),
+        ("{}", "neither"),
+        ("[]", "neither"),
+        ('[{"role": "tool", "content": "x"}]', "neither"),
+        ('{"format": "edgellm-chat", "version": 99}', "version 99"),
+        ('{"format": "edgellm-chat", "version": 1}', "no conversation"),
+        (changed(content=5), "content 5"),
+        (changed(role="king"), "unknown role"),
+        (changed(surplus=1), "other fields"),
+    ],
+)
+def test_bad_files_are_refused(text: str, says: str) -> None:
+    with pytest.raises(RequestError, match=says):
+        from_json(text)
+
+
+def test_circles_are_refused() -> None:
+    body = json.loads(to_json(branched()))
+    first, second, _ = body["messages"]
+    first["parent"] = second["id"]
+    with pytest.raises(RequestError, match="circle"):
+        from_json(json.dumps(body))
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), st.lists))
+def test_no_json_breaks_it(value: Any) -> None:
+    body = {"format": "edgellm-chat", "version": 1, "conversation": {}, "messages": value}
+    try:
+        from_json(json.dumps(body))
+    except RequestError:
+        pass
