@@ -5,6 +5,7 @@ answers are drawn in small pieces.
 """
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,7 @@ from edgellm.types import LoadOptions
 T = TypeVar("T")
 
 _TICK = 0.25  # seconds between two looks at what the status bar shows
+_COLLECT = 60.0  # seconds between two full garbage collections, which wait for a quiet moment
 _LOOK = 2.0  # seconds between two looks for what another program has written
 
 
@@ -139,6 +141,7 @@ class ChatApp(App[None]):
         await self.refresh_chat()
         self.set_interval(_TICK, self._show_status)
         self.set_interval(_LOOK, self._look_for_others)
+        self.set_interval(_COLLECT, self._collect_garbage)
         self._choose_first_model()
 
     @work
@@ -333,6 +336,11 @@ class ChatApp(App[None]):
             return
         await self.open(chat)
         self.editor.focus()
+
+    def _collect_garbage(self) -> None:
+        """A full collection stops everything for a tenth of a second: not while answers come."""
+        if not self.session.busy():
+            gc.collect()
 
     async def _look_for_others(self) -> None:
         """Another program may have added conversations."""

@@ -1,6 +1,10 @@
 """`edgellm chat`: conversations in the terminal."""
 
 import argparse
+import asyncio
+import gc
+import os
+import sys
 
 import psutil
 
@@ -8,9 +12,11 @@ from edgellm.catalog import load_catalog
 from edgellm.cli import options
 from edgellm.client import ChildClient, Client
 from edgellm.config import history_file
+from edgellm.errors import RequestError
 from edgellm.pull import entry_of, pull, stored_models
 from edgellm.tui.app import ChatApp
 from edgellm.tui.doors import Advance, Note, Offer
+from edgellm.tui.plain import can_draw, converse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.model is not None:
         options.fetch(args.model)
+    if not can_draw(os.environ.get("TERM"), sys.stdin, sys.stdout):
+        if args.model is None:
+            raise RequestError(
+                "no model: without a screen to choose one on, give its name", "model"
+            )
+        loading = options.load_options(args)
+        asyncio.run(converse(ChildEngine(), history_file(), args.model, loading))
+        return 0
+    gc.set_threshold(10_000, 20, 1_000_000)  # the app collects all when nothing is written
     app = ChatApp(ChildEngine(), Models(), history_file(), args.model, options.load_options(args))
     app.run()
     return app.return_code or 0

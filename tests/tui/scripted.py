@@ -32,7 +32,7 @@ P = ParamSpec("P")
 
 CONTEXT = 4096
 END = 0x110000  # the id after all characters
-WAIT = 10.0  # seconds that a test waits for the screen at most
+WAIT = 20.0
 
 
 class ScriptedClient:

@@ -6,14 +6,15 @@ import time
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from edgellm.tui.attachments import detach
 from edgellm.tui.chat import Message, model_name
 from edgellm.tui.generation import Generation
+from edgellm.tui.widgets.answer import Answer
 
 PACE = 0.03  # seconds between two looks at a growing answer, at least
-_SHARE = 4  # drawing takes at most one of so many parts of the time
+_SHARE = 3  # for each moment of drawing, so many are left to keys and other answers
 
 _ENDINGS = {
     "length": "cut off: the limit of tokens or the end of the context",
@@ -32,9 +33,12 @@ class MessageView(Vertical, can_focus=True):
         self.message = message
         self.place = place
         self.generation: Generation | None = None
+        self._top = Static(self._heading(), classes="heading")
+        self._answer = Answer(classes="answer")
+        self._foot = Static(classes="ending", markup=False)
 
     def compose(self) -> ComposeResult:
-        yield Static(self._heading(), classes="heading")
+        yield self._top
         if self.message.role == "user":
             said, files = detach(self.message.content)
             yield Static(said, markup=False, classes="said")
@@ -42,14 +46,14 @@ class MessageView(Vertical, can_focus=True):
                 lines = [f"▤ {file.path}  {len(file.text):,} characters" for file in files]
                 yield Static("\n".join(lines), markup=False, classes="files")
         else:
-            yield Markdown(open_links=False, classes="answer")
-            yield Static(classes="ending", markup=False)
+            yield self._answer
+            yield self._foot
 
     async def on_mount(self) -> None:
         if self.message.role == "assistant":
             self._show_ending()
             if self.message.content:
-                await self.query_one(Markdown).update(self.message.content)
+                await self._answer.update(self.message.content)
 
     def follow(self, generation: Generation) -> None:
         """Shows an answer as it grows, until it ends."""
@@ -58,7 +62,7 @@ class MessageView(Vertical, can_focus=True):
             self.run_worker(self._follow(generation), exclusive=True, group="follow")
 
     async def _follow(self, generation: Generation) -> None:
-        markdown = self.query_one(Markdown)
+        markdown = self._answer
         shown, pause = markdown.source, PACE
         self._show_ending()
         while True:
@@ -70,21 +74,28 @@ class MessageView(Vertical, can_focus=True):
             elif new := text[len(shown) :]:
                 begun = time.perf_counter()
                 await markdown.append(new)
+                await self._drawn()
                 pause = max(PACE, _SHARE * (time.perf_counter() - begun))
                 shown = text
-            self.query_one(".heading", Static).update(self._heading())
+            self._top.update(self._heading())
             if is_over:
                 break
             await asyncio.sleep(pause)
         self.message, self.generation = generation.message, None
-        self.query_one(".heading", Static).update(self._heading())
+        self._top.update(self._heading())
         self._show_ending(generation.error)
+
+    async def _drawn(self) -> None:
+        """Waits until the screen shows what has changed."""
+        drawn = asyncio.Event()
+        self.call_after_refresh(drawn.set)
+        await drawn.wait()
 
     def show(self, message: Message, place: tuple[int, int]) -> None:
         """Takes over what has changed of the message, its text apart."""
         if (message, place) != (self.message, self.place):
             self.message, self.place = message, place
-            self.query_one(".heading", Static).update(self._heading())
+            self._top.update(self._heading())
 
     def _heading(self) -> Content:
         message, (number, count) = self.message, self.place
@@ -104,7 +115,7 @@ class MessageView(Vertical, can_focus=True):
         return "reading…" if generation.prompt_tokens else "waiting…"
 
     def _show_ending(self, error: Exception | None = None) -> None:
-        ending = self.query_one(".ending", Static)
+        ending = self._foot
         text = "" if self.generation else _ENDINGS.get(self.message.finish_reason, "")
         if error is not None:
             text = f"{text}: {error}"

@@ -1,0 +1,226 @@
+"""The chat as a whole: several answers at once, what is kept, what goes wrong, the first start."""
+
+import time
+from pathlib import Path
+
+import pytest
+from textual.widgets import Button, OptionList, ProgressBar, Static
+
+from edgellm.errors import ConnectionFailed, DownloadError
+from edgellm.tui.app import ChatApp
+from edgellm.tui.chat import Chat, Message
+from edgellm.tui.doors import Advance, Note
+from edgellm.tui.history import Store
+from edgellm.tui.screens.models import ModelScreen
+from edgellm.tui.widgets.conversation_list import BUSY, DONE
+from tests.tui.scripted import (
+    ScriptedClient,
+    ScriptedEngine,
+    ScriptedLibrary,
+    asynchronous,
+    chatting,
+    finished,
+    say,
+    shown,
+    until,
+)
+from tests.tui.test_actions import app_of, notices, texts
+
+
+def listed(app: ChatApp) -> list[str]:
+    options = app.screen_stack[0].query_one("#conversations", OptionList)
+    rows = [options.get_option_at_index(i) for i in range(options.option_count)]
+    return [str(row.prompt) for row in rows if not row.disabled]
+
+
+@asynchronous
+async def test_several_conversations_are_answered_at_once(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda prompt: "the answer to " + prompt.split("<user>")[1][:1])
+    async with chatting(tmp_path, client) as pilot:
+        app = app_of(pilot)
+        client.gate.clear()
+        for name in "abcd":
+            await say(pilot, name, wait=False)
+            if name != "d":
+                await pilot.press("ctrl+n")
+                await until(pilot, lambda: not app.chat.messages)
+        await until(pilot, lambda: client.running == 4)
+        await until(pilot, lambda: listed(app) == [f"{BUSY} {name}" for name in "dcba"])
+        assert app._status().others == 3
+        client.gate.set()
+        await finished(pilot)
+        assert texts(pilot) == ["d", "the answer to d<"[:-1]]
+        await until(pilot, lambda: listed(app) == ["  d", f"{DONE} c", f"{DONE} b", f"{DONE} a"])
+        app.post_message(app.sidebar.Chosen(app.chat.id))
+        for name in "cba":
+            found = await app.history.ask(Store.conversations, name)
+            (conversation,) = (c for c in found if c.title == name)
+            app.post_message(app.sidebar.Chosen(conversation.id))
+            await until(pilot, lambda name=name: texts(pilot) == [name, f"the answer to {name}"])
+        await until(pilot, lambda: listed(app) == [f"  {name}" for name in "dcba"])
+
+
+@asynchronous
+async def test_an_answer_is_picked_up_again_while_it_grows(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda prompt: "one two")
+    client.delay = 0.02
+    async with chatting(tmp_path, client) as pilot:
+        app = app_of(pilot)
+        await say(pilot, "q", wait=False)
+        first = app.chat.id
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: app.chat.id != first)
+        app.post_message(app.sidebar.Chosen(first))
+        await until(pilot, lambda: app.chat.id == first)
+        await finished(pilot)
+        assert app.transcript.views[-1].message.content == "one two"
+
+
+@asynchronous
+async def test_all_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as pilot:
+        await say(pilot, "hello")
+    async with chatting(tmp_path) as pilot:
+        app = app_of(pilot)
+        await until(pilot, lambda: listed(app) == ["  hello"])
+        await pilot.press("up")
+        assert app.editor.text == "hello"
+        await pilot.press("down")
+        assert app.editor.text == ""
+        (conversation,) = await app.history.ask(Store.conversations)
+        app.post_message(app.sidebar.Chosen(conversation.id))
+        await until(pilot, lambda: texts(pilot) == ["hello", "An *answer*."])
+
+
+@asynchronous
+async def test_what_another_program_adds_appears(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as pilot:
+        chat = Chat()
+        chat.put(Message("user", "elsewhere"))
+        chat.change(title="elsewhere")
+        with Store(tmp_path / "history.db") as store:
+            store.save(chat.conversation, chat.messages.values())
+        await until(pilot, lambda: listed(app_of(pilot)) == ["  elsewhere"])
+
+
+@asynchronous
+async def test_growing_text_is_on_disk_within_a_quarter_second(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda prompt: "abc" * 10_000)
+    client.delay = 0.001
+    async with chatting(tmp_path, client) as pilot:
+        await say(pilot, "hi", wait=False)
+        app = app_of(pilot)
+        await until(pilot, lambda: (g := app.session.generation(app.chat)) and g.text)
+        client.gate.clear()
+        generation = app.session.generation(app.chat)
+        assert generation is not None
+        with Store(tmp_path / "history.db") as store:
+            end = time.monotonic() + 10
+            while True:
+                chat = store.load(app.chat.id)
+                if chat and chat.head and chat.head.content == generation.text:
+                    break
+                assert time.monotonic() < end
+                await pilot.pause(0.02)
+        await pilot.press("escape")
+        await finished(pilot)
+
+
+@asynchronous
+async def test_a_crash_of_the_engine(tmp_path: Path) -> None:
+    first, second = ScriptedClient(), ScriptedClient(lambda prompt: " and more")
+    engine = ScriptedEngine(first, second)
+    async with chatting(tmp_path, engine=engine) as pilot:
+        await say(pilot, "one")
+        first.gate.clear()
+        await say(pilot, "two", wait=False)
+        await until(pilot, lambda: first.running)
+        first.error = ConnectionFailed("the engine stopped: it was ended by SIGSEGV")
+        first.gate.set()
+        await finished(pilot)
+        assert shown(app_of(pilot))[-1].finish_reason == "error"
+        ending = app_of(pilot).transcript.views[-1].query_one(".ending", Static)
+        assert "SIGSEGV" in str(ending.render())
+        assert "ended unexpectedly" in notices(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: texts(pilot)[-1] == " and more")
+        assert engine.starts == 2
+
+
+@asynchronous
+async def test_a_damaged_history_is_told(tmp_path: Path) -> None:
+    (tmp_path / "history.db").write_bytes(b"nonsense" * 1000)
+    async with chatting(tmp_path) as pilot:
+        assert "The history was damaged" in notices(pilot)
+        await say(pilot, "hi")
+    assert len(list(tmp_path.glob("history.damaged-*.db"))) == 1
+
+
+@asynchronous
+async def test_the_first_start_offers_a_model_and_pulls_it(tmp_path: Path) -> None:
+    library = ScriptedLibrary(stored=False)
+
+    def stopped(advance: Advance, note: Note) -> None:
+        while True:
+            advance("tiny", 49_000_000, 98_362_432)
+            time.sleep(0.01)
+
+    def failing(advance: Advance, note: Note) -> None:
+        raise DownloadError("no network")
+
+    library.pulling = stopped
+    async with chatting(tmp_path, library=library) as pilot:
+        await until(pilot, lambda: isinstance(pilot.app.screen, ModelScreen))
+        screen = pilot.app.screen
+        stage = screen.query_one(".stage", Static)
+        await until(pilot, lambda: screen.query_one(OptionList).option_count == 2)
+        assert "Welcome" in str(screen.query_one(".welcome", Static).render())
+        await pilot.press("enter")
+        await until(pilot, lambda: "49 MB of 98 MB" in str(stage.render()))
+        assert screen.query_one(ProgressBar).percentage == pytest.approx(0.498, abs=0.01)
+        await pilot.press("escape")
+        await until(pilot, lambda: "stopped" in str(stage.render()))
+        library.pulling = failing
+        await pilot.press("enter")
+        await until(pilot, lambda: "no network" in str(stage.render()))
+        library.pulling = lambda advance, note: None
+        await pilot.press("enter")
+        await until(pilot, lambda: app_of(pilot).session.known("tiny"))
+        await say(pilot, "hi")
+
+
+@asynchronous
+async def test_long_conversations_show_their_end_first(tmp_path: Path) -> None:
+    chat = Chat()
+    for number in range(60):
+        role = "user" if number % 2 == 0 else "assistant"
+        chat.put(Message(role, str(number), parent=chat.conversation.head))  # type: ignore[arg-type]
+    async with chatting(tmp_path) as pilot:
+        app = app_of(pilot)
+        await app.open(chat)
+        first = int(texts(pilot)[0])
+        assert 30 < first and texts(pilot)[-1] == "59"
+        app.query_one("#earlier", Button).press()
+        await until(pilot, lambda: int(texts(pilot)[0]) < first)
+
+
+@asynchronous
+async def test_completion_of_commands_and_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    async with chatting(tmp_path) as pilot:
+        app = app_of(pilot)
+        await pilot.press(*"/ren")
+        await until(pilot, lambda: app.completions.display)
+        await pilot.press("tab")
+        assert app.editor.text == "/rename "
+        app.editor.put("")
+        await pilot.press(*"see @no")
+        await until(pilot, lambda: app.completions.display)
+        await pilot.press("tab", *"a", "tab")
+        assert app.editor.text == "see @notes/a.txt "
+        await pilot.press("ctrl+j", *"more")
+        assert app.editor.text == "see @notes/a.txt \nmore"

@@ -1,0 +1,184 @@
+"""Markdown that stays quick while it grows: only the end of a long list or code block is drawn
+anew, and code is coloured when it comes into sight.
+
+Textual's own blocks are kept; those that it would rebuild whole at every addition are replaced.
+"""
+
+from typing import Any
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.geometry import Size
+from textual.widget import Widget
+from textual.widgets import Markdown, Static
+from textual.widgets.markdown import MarkdownBlock, MarkdownFence
+
+# Names of Textual's that its documentation leaves out.
+from textual.widgets._markdown import (  # isort: skip
+    MarkdownBullet,
+    MarkdownBulletList,
+    MarkdownListItem,
+    MarkdownOrderedList,
+)
+from textual.containers import Horizontal, Vertical
+
+_CHUNK = 40  # lines of code that are coloured at once; colours do not reach over its end
+
+
+class CodeChunk(Static):
+    """Some lines of a code block. Its size is known without colouring it."""
+
+    def __init__(self, code: str, block: "CodeBlock") -> None:
+        super().__init__(markup=False)
+        self.code = code
+        self._block = block
+        self._coloured: Content | None = None
+
+    def change(self, code: str) -> None:
+        if code != self.code:
+            self.code = code
+            self.recolour(layout=True)
+
+    def recolour(self, layout: bool = False) -> None:
+        self._coloured = None
+        self.refresh(layout=layout)
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return max(map(cell_len, self.code.expandtabs(8).split("\n")))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self.code.count("\n") + 1
+
+    def render(self) -> Content:
+        if self._coloured is None:
+            self._coloured = MarkdownFence.highlight(
+                self.code,
+                self._block.lexer,
+                ansi=self.app.native_ansi_color,
+                dark=self.app.current_theme.dark,
+            )
+        return self._coloured
+
+
+class CodeBlock(MarkdownFence):
+    """A fence of any length."""
+
+    @classmethod
+    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
+        return Content(code)  # the chunks do that
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            for code in _chunks(self.code):
+                yield CodeChunk(code, self)
+
+    def set_content(self, content: Content) -> None:
+        self._content = content
+
+    def notify_style_update(self) -> None:
+        Widget.notify_style_update(self)
+        for chunk in self.query(CodeChunk):
+            chunk.recolour()
+
+    async def _update_from_block(self, block: MarkdownBlock) -> None:
+        if not isinstance(block, CodeBlock) or not self.query(CodeChunk):
+            await MarkdownBlock._update_from_block(self, block)
+            return
+        self._copy_context(block)
+        codes = _chunks(self.code)
+        chunks = list(self.query(CodeChunk))
+        for chunk, code in zip(chunks, codes, strict=False):
+            chunk.change(code)
+        for chunk in chunks[len(codes) :]:
+            await chunk.remove()
+        new = [CodeChunk(code, self) for code in codes[len(chunks) :]]
+        await self.query_one(Vertical).mount_all(new)
+
+
+class _GrowingList(MarkdownBlock):
+    """A list of which only the last item changes, and to which items are added."""
+
+    def item(self, block: MarkdownListItem, bullet: str) -> Widget:
+        mark = MarkdownBullet()
+        mark.symbol = bullet
+        return Horizontal(mark, Vertical(*block._blocks))
+
+    def items(self) -> list[Widget]:
+        """A row per item that has been parsed and is not shown yet."""
+        blocks = [block for block in self._blocks if isinstance(block, MarkdownListItem)]
+        self._blocks.clear()
+        bullets = self.bullets(blocks)
+        return [self.item(*pair) for pair in zip(blocks, bullets, strict=True)]
+
+    def bullets(self, blocks: list[MarkdownListItem]) -> list[str]:
+        return [block.bullet for block in blocks]
+
+    def compose(self) -> ComposeResult:
+        yield from self.items()
+
+    async def _update_from_block(self, block: MarkdownBlock) -> None:
+        rows = list(self.children)
+        if type(block) is not type(self) or len(block._blocks) < len(rows) or not rows:
+            await super()._update_from_block(block)
+            return
+        self._copy_context(block)
+        new = list(block._blocks)[len(rows) - 1]
+        await _grow(rows[-1].query_one(Vertical), list(new._blocks))
+        block._blocks = block._blocks[len(rows) :]
+        await self.mount_all(block.items())
+
+
+class BulletList(_GrowingList, MarkdownBulletList):
+    """A list with marks."""
+
+
+class OrderedList(_GrowingList, MarkdownOrderedList):
+    """A list with numbers."""
+
+    def bullets(self, blocks: list[MarkdownListItem]) -> list[str]:
+        width = max((len(block.bullet) for block in blocks), default=1)
+        return [f"{block.bullet}.".rjust(width + 2) + " " for block in blocks]
+
+
+class Answer(Markdown):
+    """Markdown of an answer."""
+
+    BLOCKS = {
+        **Markdown.BLOCKS,
+        "fence": CodeBlock,
+        "code_block": CodeBlock,
+        "bullet_list_open": BulletList,
+        "ordered_list_open": OrderedList,
+    }
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(open_links=False, **arguments)
+
+
+async def _grow(box: Widget, blocks: list[MarkdownBlock]) -> None:
+    """Makes the blocks in the box those given, which have the same beginning."""
+    old = [child for child in box.children if isinstance(child, MarkdownBlock)]
+    if old and len(blocks) >= len(old) and type(old[-1]) is type(blocks[len(old) - 1]):
+        await _update(old[-1], blocks[len(old) - 1], box)
+        await box.mount_all(blocks[len(old) :])
+    else:
+        await box.remove_children()
+        await box.mount_all(blocks)
+
+
+async def _update(old: MarkdownBlock, new: MarkdownBlock, box: Widget) -> None:
+    """Like Textual's own update, which would put a replaced block at the end of the document."""
+    if isinstance(old, CodeBlock | _GrowingList):
+        await old._update_from_block(new)
+    elif new._blocks or old.children:
+        await old.remove()
+        await box.mount(new)
+    else:
+        old._copy_context(new)
+        old.set_content(new._content)
+
+
+def _chunks(code: str) -> list[str]:
+    lines = code.split("\n")
+    return ["\n".join(lines[at : at + _CHUNK]) for at in range(0, len(lines), _CHUNK)]
