@@ -71,6 +71,7 @@ class Store:
         """Those whose title or messages hold the query: pinned ones first, then the newest."""
         sql = f"SELECT {', '.join(_CONVERSATION)} FROM conversation WHERE archived = ?"
         arguments: list[Any] = [archived]
+        query = query.replace("\0", "")  # which would end the text that SQLite reads
         if query:
             sql += " AND (title LIKE ? ESCAPE '\\'"
             arguments.append(f"%{_escaped(query)}%")

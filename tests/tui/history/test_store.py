@@ -60,9 +60,10 @@ def test_search_finds_pieces_of_any_script(tmp_path: Path) -> None:
         save(store, two)
         found = {
             query: [c.title for c in store.conversations(query)]
-            for query in ("京タワ", "äse", "שלום", "100%", "wo", "%", 'a"b*', "absent")
+            for query in ("1\x0000%", "京タワ", "äse", "שלום", "100%", "wo", "%", 'a"b*', "absent")
         }
     assert found == {
+        "1\x0000%": ["two"],
         "京タワ": ["one"],
         "äse": ["one"],
         "שלום": ["one"],
