@@ -99,6 +99,8 @@ class BlockTables:
         if self.states is not None:
             kept = hit.path[-1].state if hit.num_tokens else None
             sequence.state_slot = self._begin_state(self.states, kept)
+            shared = self.tree.shared(sequence.token_ids, sequence.adapter_scales)
+            sequence.parting = shared if shared > hit.num_tokens else None
 
     def lacking(self, sequence: Sequence, group: int) -> int:
         """Blocks still to be allocated for the tokens that a sequence has now."""

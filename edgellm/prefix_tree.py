@@ -79,6 +79,10 @@ class PrefixTree:
                 return hit
         return Hit(0, [])
 
+    def shared(self, ids: Seq[int], scales: Scales = ()) -> int:
+        """Tokens in whole blocks that another sequence began with too, whatever is stored there."""
+        return len(self._path(self.root(scales), ids)) * self._block_size
+
     def extend(self, parent: Node, tokens: Seq[int], blocks: list[int | None]) -> Node | None:
         """The node of a block of tokens after `parent`, made unless it is there.
 
@@ -163,13 +167,19 @@ class PrefixTree:
             if len(owners) != len(self.cached(group)):
                 raise RuntimeError("a block belongs to a node that is not in the tree")
 
-    def _candidates(self, root: Node, ids: Seq[int], limit: int) -> Iterator[Hit]:
-        """Prefixes that the tree has after this root, the longest first."""
+    def _path(self, root: Node, ids: Seq[int]) -> list[Node]:
+        """The nodes of whole blocks that `ids` begins with."""
         size, node = self._block_size, root
         path: list[Node] = []
         while child := node.children.get(tuple(ids[len(path) * size : (len(path) + 1) * size])):
             path.append(child)
             node = child
+        return path
+
+    def _candidates(self, root: Node, ids: Seq[int], limit: int) -> Iterator[Hit]:
+        """Prefixes that the tree has after this root, the longest first."""
+        size, path = self._block_size, self._path(root, ids)
+        node = path[-1] if path else root
         if self._states is not None:
             yield from self._with_state(root, ids, path, limit)
             return

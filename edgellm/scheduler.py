@@ -117,7 +117,8 @@ class Scheduler:
         """Records that these chunks are computed; others may find them in the cache from now on."""
         for chunk in chunks:
             self.tables.advance(chunk.sequence, chunk.count)
-            if self.tables.states is not None and self._ends_at_checkpoint(chunk.sequence):
+            done = chunk.sequence.num_computed_tokens
+            if self.tables.states is not None and done in chunk.sequence.checkpoints:
                 self.tables.keep(chunk.sequence)
 
     def observe(self, chunks: Iterable[Chunk], seconds: float) -> None:
@@ -194,14 +195,9 @@ class Scheduler:
             return remaining, "all" if sequence.num_draft_tokens else "last"
         if sequence.num_draft_tokens:
             return min(share, remaining - 1 - sequence.num_draft_tokens), "none"
-        to_checkpoint = sequence.num_prompt_tokens - 1 - done
-        if self.tables.states is not None and to_checkpoint > 0:
-            share = min(share, to_checkpoint)
+        if self.tables.states is not None:
+            share = min([share, *(end - done for end in sequence.checkpoints if end > done)])
         return min(share, remaining), "last" if share >= remaining else "none"
-
-    def _ends_at_checkpoint(self, sequence: Sequence) -> bool:
-        """A recurrent state is kept before a prompt's last token: the prompt may come again."""
-        return sequence.num_computed_tokens == sequence.num_prompt_tokens - 1
 
     def _reserve(self, sequence: Sequence, count: int, planned: dict[Sequence, Chunk]) -> bool:
         """Gives `sequence` the blocks for `count` more tokens, preempting newer ones if need be."""

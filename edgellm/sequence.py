@@ -21,6 +21,7 @@ class Sequence:
     position's, to go on from.
     num_draft_tokens: so many tokens at the end of token_ids are guesses; they are computed in one
     chunk with the token before them, all logits reported, and may be rolled back.
+    parting: how many first tokens others had too, where no recurrent state is kept yet: it will be.
     num_cached_tokens: tokens found in the cache when the sequence was first let in; None before.
     is_background: others go first. turn: the place in the order in which sequences are served.
     """
@@ -39,12 +40,22 @@ class Sequence:
     block_tables: list[list[int]] = field(default_factory=list)
     left_behind: list[int] = field(default_factory=list)
     state_slot: int | None = None
+    parting: int | None = None
     adapter_scales: tuple[float, ...] = ()
 
     @property
     def num_remaining_tokens(self) -> int:
         """Tokens that are not computed yet."""
         return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """After how many tokens a recurrent state is kept, for prompts that begin like this one.
+
+        Before the last token of the prompt, as the prompt may come again.
+        """
+        ends = [self.num_prompt_tokens - 1]
+        return ends if self.parting is None else [self.parting, *ends]
 
     @property
     def is_decode(self) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from edgellm import Model, SamplingParams, load
+from edgellm.kernels.kv import BLOCK_SIZE
 from tests.models.recipes.parts import VOCAB
 from tests.models.tiny import write_tiny
 
@@ -61,6 +62,17 @@ def test_a_prompt_that_parts_from_another_does_not_take_its_state(path: Path, mo
     other = [*PROMPT[:50], *PROMPT[:20]]
     assert answer(model, other) == fresh(path, other)
     assert answer(model, PROMPT[:40]) == fresh(path, PROMPT[:40])
+
+
+def test_the_third_prompt_with_a_beginning_finds_its_state(path: Path, model: Model) -> None:
+    """The second one showed where prompts part, and left its state there."""
+    prompts = [[*PROMPT, *ending] for ending in ([1, 2, 3], [4, 5, 6, 7], [8, 9])]
+    cached = []
+    for prompt in prompts:
+        got = model.complete(prompt, SamplingParams(temperature=0, max_tokens=5))
+        assert list(got.token_ids) == fresh(path, prompt, 5)
+        cached.append(got.usage.cached_tokens)
+    assert cached == [0, 0, len(PROMPT) // BLOCK_SIZE * BLOCK_SIZE]
 
 
 def test_scores_do_not_depend_on_what_is_cached(path: Path, model: Model) -> None:
