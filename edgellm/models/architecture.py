@@ -82,8 +82,9 @@ class Architecture:
     feed_forward_divisor: the file's width of them is so many times the true one.
     absent, unused: tensors of a layer, without "blk.N.", that files may bring: nobody reads the
     first, and the second may be left.
-    gating, normalize_gates: how experts are weighted. activation_alpha, activation_limit: see
-    Builder.gated.
+    gating, normalize_gates: how experts are weighted unless keys say it. experts_share_width: the
+    experts that a token sees are together as wide as a block without any, unless a key says how
+    wide one is. activation_alpha, activation_limit: see Builder.gated.
     """
 
     rope: RopeLayout | None
@@ -118,6 +119,7 @@ class Architecture:
     unused: tuple[str, ...] = ()
     gating: Gating = "softmax"
     normalize_gates: bool = False
+    experts_share_width: bool = False
 
     def is_windowed(self, layer: int, period: int | None = None) -> bool:
         """Whether a layer has a window, where the file has one at all. period: the file's own."""

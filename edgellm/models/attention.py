@@ -54,14 +54,15 @@ def _projections(r: Recorder, layer: int, x: Value) -> tuple[Value, Value, Value
     """Queries, keys and values: from one matrix, or from three."""
     prefix, head_dim = f"blk.{layer}", r.config.head_dim
     q_width = r.config.num_heads[layer] * head_dim * (2 if r.architecture.gated_queries else 1)
-    kv_width = r.config.num_kv_heads[layer] * head_dim
+    k_width = r.config.num_kv_heads[layer] * head_dim
+    v_width = r.config.num_kv_heads[layer] * r.config.value_dim
     if r.offers(f"{prefix}.attn_qkv"):
-        q, k, v = r.fused_linear(x, f"{prefix}.attn_qkv", (q_width, kv_width, kv_width))
+        q, k, v = r.fused_linear(x, f"{prefix}.attn_qkv", (q_width, k_width, v_width))
         return q, k, v
     return (
         r.linear(x, f"{prefix}.attn_q", q_width),
-        r.linear(x, f"{prefix}.attn_k", kv_width),
-        r.linear(x, f"{prefix}.attn_v", kv_width),
+        r.linear(x, f"{prefix}.attn_k", k_width),
+        r.linear(x, f"{prefix}.attn_v", v_width),
     )
 
 

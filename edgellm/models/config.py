@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.models.architecture import Architecture
+from edgellm.models.expert_config import ExpertConfig, read_experts
 from edgellm.models.keys import Keys
+from edgellm.models.latent_config import LatentConfig, read_latent
 from edgellm.models.recurrent_config import RecurrentConfig, read_recurrent
 from edgellm.models.registry import architecture, refuse_parts
 from edgellm.models.rope import RopeScaling, ScalingKind
@@ -15,7 +17,6 @@ from edgellm.models.rope import RopeScaling, ScalingKind
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20
 MAX_CONTEXT = 1 << 30
-MAX_EXPERTS = 4096
 SCALING_KINDS: Mapping[str, ScalingKind] = {
     "none": "none",
     "linear": "linear",
@@ -44,8 +45,8 @@ class ModelConfig:
     temperature_scale: queries beyond rope_scaling.original_context grow with it (Builder.
     position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
     magnitude of queries, keys and values. The other scales are the file's own; the row of the
-    architecture says what they do. xielu: empty without that activation. num_experts: 0 for a
-    dense model. None: the file has none.
+    architecture says what they do. xielu: empty without that activation. latent, experts and all
+    others: None where there are none.
     """
 
     architecture: str
@@ -56,6 +57,7 @@ class ModelConfig:
     num_heads: tuple[int, ...]
     num_kv_heads: tuple[int, ...]
     head_dim: int
+    value_dim: int
     rotary_dim: int
     rope_base: float
     local_rope_base: float
@@ -76,9 +78,8 @@ class ModelConfig:
     final_softcap: float | None
     xielu: tuple[XIELU, ...]
     recurrent: RecurrentConfig
-    num_experts: int
-    num_experts_used: int
-    expert_intermediate_size: int
+    latent: LatentConfig | None
+    experts: ExpertConfig | None
 
 
 def read_config(file: GGUFFile) -> ModelConfig:
@@ -92,8 +93,10 @@ def read_config(file: GGUFFile) -> ModelConfig:
         raise GGUFError("general.architecture is missing: the file does not say what model it is")
     refuse_parts(file.string("general.type"))
     row = architecture(name)
-    keys = Keys(file, name)
-    num_layers = keys.integer("block_count", 1, MAX_LAYERS)
+    keys = Keys(file, name, file.integer(f"{name}.nextn_predict_layers") or 0)
+    num_layers = keys.integer("block_count", 1, MAX_LAYERS) - keys.extra_layers
+    if not 1 <= num_layers <= MAX_LAYERS:
+        raise keys.refuse("nextn_predict_layers", keys.extra_layers, "less than block_count")
     hidden_size = keys.integer("embedding_length", 1, MAX_WIDTH)
     context_length = keys.integer("context_length", 1, MAX_CONTEXT)
     recurrent = read_recurrent(keys)
@@ -108,15 +111,15 @@ def read_config(file: GGUFFile) -> ModelConfig:
     head_dim = keys.integer(
         "attention.key_length", 1, MAX_WIDTH, default=max(1, hidden_size // max(1, *num_heads))
     )
-    keys.integer("attention.value_length", head_dim, head_dim, default=head_dim)
+    value_dim = keys.integer("attention.value_length", 1, MAX_WIDTH, default=head_dim)
     rotary_dim = keys.integer("rope.dimension_count", 2, head_dim, default=head_dim)
     if rotary_dim % 2:
         raise keys.refuse("rope.dimension_count", rotary_dim, "an even number")
-    num_experts = keys.integer("expert_count", 0, MAX_EXPERTS, default=0)
     intermediate_size = tuple(
         width // row.feed_forward_divisor
         for width in keys.per_layer("feed_forward_length", num_layers, least, MAX_WIDTH)
     )
+    rope_scaling = _rope_scaling(keys, row, context_length)
     rope_base = keys.number("rope.freq_base", 1.0001, 1e12, default=10000.0)
     norm_key = "rms_epsilon" if row.norm == "rms" else "epsilon"
     return ModelConfig(
@@ -128,12 +131,13 @@ def read_config(file: GGUFFile) -> ModelConfig:
         num_heads=num_heads,
         num_kv_heads=num_kv_heads,
         head_dim=head_dim,
+        value_dim=value_dim,
         rotary_dim=rotary_dim,
         rope_base=rope_base,
         local_rope_base=keys.number(
             "rope.freq_base_swa", 1.0001, 1e12, default=row.local_rope_base or rope_base
         ),
-        rope_scaling=_rope_scaling(keys, row, context_length),
+        rope_scaling=rope_scaling,
         rope_finetuned=keys.boolean("rope.scaling.finetuned"),
         rope_sections=any(keys.integers("rope.dimension_sections")),
         norm_eps=keys.number(f"attention.layer_norm_{norm_key}", 0, 1),
@@ -150,10 +154,8 @@ def read_config(file: GGUFFile) -> ModelConfig:
         final_softcap=_softcap(keys, "final_logit_softcapping", row.final_softcap),
         xielu=_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
         recurrent=recurrent,
-        num_experts=num_experts,
-        num_experts_used=keys.integer("expert_used_count", min(num_experts, 1), num_experts, 0),
-        expert_intermediate_size=keys.integer("expert_feed_forward_length", 0, MAX_WIDTH, default=0)
-        or intermediate_size[0],
+        latent=read_latent(keys, head_dim, value_dim, rotary_dim, rope_scaling),
+        experts=read_experts(keys, row, intermediate_size),
     )
 
 
@@ -192,6 +194,7 @@ def _rope_scaling(keys: Keys, row: Architecture, context_length: int) -> RopeSca
         beta_fast=keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, default=32.0),
         beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, default=1.0),
         truncate=row.yarn_truncate,
+        log_multiplier=keys.number("rope.scaling.yarn_log_multiplier", 0, 1e3, default=0.0),
     )
 
 

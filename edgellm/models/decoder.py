@@ -12,7 +12,9 @@ from edgellm.models.attention import grouped_query_attention
 from edgellm.models.config import ModelConfig
 from edgellm.models.convolution import gated_short_convolution
 from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
-from edgellm.models.feed_forward import expert_mlp, mlp
+from edgellm.models.experts import expert_mlp
+from edgellm.models.feed_forward import mlp
+from edgellm.models.latent import latent_attention
 from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
 from edgellm.models.state_space import mamba, mamba2_beside_attention
@@ -27,6 +29,7 @@ MIXERS: tuple[tuple[str, Block], ...] = (
     ("ssm_x", mamba),
     ("ssm_d", mamba2_beside_attention),
     ("ssm_a", gated_delta_net),
+    ("attn_kv_a_mqa", latent_attention),
     ("attn_qkv", grouped_query_attention),
     ("attn_q", grouped_query_attention),
 )
@@ -43,7 +46,9 @@ def record(file: GGUFFile, config: ModelConfig, context_length: int) -> Program:
     GGUFError names a tensor that is missing, of the wrong shape or type, or not understood.
     """
     row = architecture(config.architecture)
-    r = Recorder(config, row, Weights(file, row.absent, row.unused), context_length)
+    r = Recorder(
+        config, row, Weights(file, row.absent, row.unused, config.num_layers), context_length
+    )
     b = r.builder
     vocab_size = _vocab_size(file)
     table = r.weights.matrix("token_embd.weight", vocab_size, config.hidden_size)

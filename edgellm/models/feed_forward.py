@@ -1,9 +1,8 @@
-"""The feed-forward half of a layer: one gated network, or the chosen few of many experts."""
+"""The feed-forward half of a layer without experts."""
 
 import numpy as np
 
-from edgellm.errors import GGUFError
-from edgellm.kernels.program import Value, Weight
+from edgellm.kernels.program import Value
 from edgellm.models.recorder import Recorder, vector
 
 
@@ -16,12 +15,17 @@ def mlp(r: Recorder, layer: int, x: Value) -> Value:
     if not r.architecture.gated:
         hidden = _activated(r, layer, r.linear(x, f"{prefix}.ffn_up", width))
     elif not r.has(f"{prefix}.ffn_gate") and _is_fused(r, f"{prefix}.ffn_up", width):
-        hidden = _gated(r, *r.fused_linear(x, f"{prefix}.ffn_up", (width, width)))
+        hidden = gated(r, *r.fused_linear(x, f"{prefix}.ffn_up", (width, width)))
     else:
-        gate = r.linear(x, f"{prefix}.ffn_gate", width)
-        hidden = _gated(r, gate, r.linear(x, f"{prefix}.ffn_up", width))
+        hidden = gate_and_up(r, x, f"{prefix}.ffn", "", width)
     hidden = r.optional_norm(hidden, f"{prefix}.ffn_sub_norm")
     return r.linear(hidden, f"{prefix}.ffn_down", r.config.hidden_size)
+
+
+def gate_and_up(r: Recorder, x: Value, prefix: str, suffix: str, width: int) -> Value:
+    """activation(gate(x)) * up(x) by the matrices prefix_gate + suffix and prefix_up + suffix."""
+    gate = r.linear(x, f"{prefix}_gate{suffix}", width)
+    return gated(r, gate, r.linear(x, f"{prefix}_up{suffix}", width))
 
 
 def _is_fused(r: Recorder, name: str, width: int) -> bool:
@@ -44,46 +48,9 @@ def _activated(r: Recorder, layer: int, x: Value) -> Value:
     return r.builder.multiply_columns(y, vector(f"1 / {scales.name}", inverse))
 
 
-def expert_mlp(r: Recorder, layer: int, x: Value) -> Value:
-    """A router weighs num_experts_used gated networks per token. Source: Shazeer et al. 2017."""
-    config, b, prefix = r.config, r.builder, f"blk.{layer}"
-    if not config.num_experts:
-        raise GGUFError(
-            f"tensor {prefix}.ffn_gate_inp.weight routes to experts, "
-            f"and {config.architecture}.expert_count says there are none"
-        )
-    routing = b.moe_route(
-        r.linear(x, f"{prefix}.ffn_gate_inp", config.num_experts),
-        config.num_experts_used,
-        gating=r.architecture.gating,
-        normalize=r.architecture.normalize_gates,
-    )
-    width = config.expert_intermediate_size
-    gate = _experts(r, x, routing, f"{prefix}.ffn_gate_exps", width, x.width)
-    up = _experts(r, x, routing, f"{prefix}.ffn_up_exps", width, x.width)
-    down = _experts(
-        r, _gated(r, gate, up), routing, f"{prefix}.ffn_down_exps", config.hidden_size, width
-    )
-    return b.moe_combine(down, routing)
-
-
-def _gated(r: Recorder, gate: Value, up: Value) -> Value:
+def gated(r: Recorder, gate: Value, up: Value) -> Value:
+    """activation(gate) * up, with the architecture's activation."""
     a = r.architecture
     return r.builder.gated(
         gate, up, a.activation, alpha=a.activation_alpha, limit=a.activation_limit
-    )
-
-
-def _experts(r: Recorder, x: Value, routing: Value, name: str, width: int, columns: int) -> Value:
-    experts = r.config.num_experts
-    bias: Weight | None = None
-    if r.weights.offers(f"{name}.bias"):
-        bias = r.weights.matrix_float32(f"{name}.bias", experts, width)
-    return r.builder.moe_matmul(
-        x,
-        routing,
-        r.weights.matrix(f"{name}.weight", width, columns, matrices=experts),
-        experts=experts,
-        bias=bias,
-        scale=r.weights.optional_vector(f"{name}.scale", experts),
     )

@@ -10,10 +10,14 @@ from edgellm.gguf_loader import GGUFFile
 
 @dataclass(frozen=True)
 class Keys:
-    """The metadata of one architecture, with a range for every value."""
+    """The metadata of one architecture, with a range for every value.
+
+    extra_layers: that the file has behind the model's own; lists may describe them too.
+    """
 
     file: GGUFFile
     prefix: str
+    extra_layers: int = 0
 
     def _name(self, key: str) -> str:
         return f"{self.prefix}.{key}"
@@ -88,9 +92,10 @@ class Keys:
         values = self.file.metadata[self._name(key)]
         if not (isinstance(values, np.ndarray) and values.dtype.kind in "iub"):
             raise self.refuse(key, "a list of something else", "whole numbers")
-        if len(values) != num_layers:
+        if len(values) not in (num_layers, num_layers + self.extra_layers):
             raise self.refuse(key, f"a list of {len(values)}", f"one for each of {num_layers}")
-        for value in values.tolist():
+        numbers = values[:num_layers].tolist()
+        for value in numbers:
             if not low <= value <= high:
                 raise self.refuse(key, f"{value} in one layer", f"{low} to {high}")
-        return tuple(int(value) for value in values)
+        return tuple(int(value) for value in numbers)

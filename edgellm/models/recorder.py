@@ -42,6 +42,16 @@ class Recorder:
         (y,) = self.fused_linear(x, name, (width,))
         return y
 
+    def precise_linear(self, x: Value, name: str, width: int) -> Value:
+        """As linear, but nothing of x is lost where a backend rounds it. Takes twice the time."""
+        y = self.linear(x, name, width)
+        weight = self.weights.matrix(f"{name}.weight", width, x.width)
+        if weight.format.unpack is None:  # no backend rounds for float weights
+            return y
+        scale = self.weights.optional_vector(f"{name}.scale", 1)
+        rest = self.builder.matmul(self.builder.remainder(x), weight, scale=scale)
+        return self.builder.add(y, rest)
+
     def fused_linear(self, x: Value, name: str, widths: Sequence[int]) -> Iterator[Value]:
         """Projections that lie in one matrix, one after another, each a product of its own."""
         total = sum(widths)
@@ -91,9 +101,11 @@ class Recorder:
         eps = self.config.norm_eps
         if self.architecture.norm == "rms":
             y = self.builder.rms_norm(x, weight, eps, heads)
-            if bias is not None:
-                raise GGUFError(f"tensor {bias.name} has no place in a norm by root mean square")
-            return y
+            if bias is None:
+                return y
+            if bias.columns != x.width:
+                raise GGUFError(f"tensor {bias.name} has no place in a norm of heads")
+            return self.builder.add_columns(y, bias)
         return self.builder.layer_norm(x, weight, bias, eps, heads)
 
     def rope_table(self, layer: int) -> Value:

@@ -17,7 +17,8 @@ class RopeScaling:
 
     factor: longer by this much. original_context: in tokens. attention_factor: multiplies cos and
     sin. beta_fast, beta_slow: yarn's bounds, in rotations over the original context. truncate:
-    yarn's bounds are widened to whole dimensions.
+    yarn's bounds are widened to whole dimensions. log_multiplier: where it is not 0, yarn's
+    magnitude goes into the scores of attention instead, as the model's own code has it.
     """
 
     kind: ScalingKind
@@ -27,11 +28,12 @@ class RopeScaling:
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     truncate: bool = True
+    log_multiplier: float = 0.0
 
     @property
     def magnitude(self) -> float:
         """What cos and sin are multiplied with."""
-        if self.kind == "yarn":
+        if self.kind == "yarn" and not self.log_multiplier:
             return self.attention_factor * (1 + 0.1 * math.log(max(self.factor, 1.0)))
         return self.attention_factor
 

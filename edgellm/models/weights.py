@@ -26,12 +26,14 @@ class Weights:
     """Hands out tensors by their GGUF name and remembers which were asked for.
 
     absent, unused: names of a layer's tensors without "blk.N."; the first count as not there, and
-    the second need not be read.
+    the second need not be read. num_layers: those above, which predict more than one token ahead,
+    need not be read either.
     """
 
     file: GGUFFile
     absent: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    num_layers: int | None = None
     read: set[str] = field(default_factory=set)
     _offers: dict[str, dict[bool, str]] = field(default_factory=dict)
 
@@ -100,8 +102,14 @@ class Weights:
                 )
 
     def _may_be_left(self, name: str) -> bool:
-        is_known = _of_layer(name) in (*self.absent, *self.unused)
+        is_known = _of_layer(name) in (*self.absent, *self.unused) or self._is_beyond(name)
         return is_known or name.endswith(IGNORED_SUFFIXES) or name.startswith(IGNORED_PREFIXES)
+
+    def _is_beyond(self, name: str) -> bool:
+        prefix, number, *_ = (*name.split(".", 2), "")
+        if self.num_layers is None or prefix != "blk" or not number.isdecimal():
+            return False
+        return int(number) >= self.num_layers
 
     def _find(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         info = self.file.tensors.get(self._stored(name))
@@ -138,6 +146,21 @@ def part_of(vector: Weight, first: int, count: int) -> Weight:
     name = f"{vector.name}[{first}:{first + count}]"
     data = vector.data[:, 4 * first : 4 * (first + count)]
     return Weight(name, vector.type_id, 1, count, data)
+
+
+def columns_of(matrix: Weight, columns: slice) -> Weight:
+    """Columns of a float32 matrix: a copy."""
+    first, last, _ = columns.indices(matrix.columns)
+    data = np.ascontiguousarray(matrix.data[:, 4 * first : 4 * last])
+    name = f"{matrix.name}[:, {first}:{last}]"
+    return Weight(name, matrix.type_id, matrix.rows, last - first, data)
+
+
+def float_matrix(name: str, values: npt.NDArray[np.float32]) -> Weight:
+    """Numbers (rows, columns) that were reckoned from others, as a weight."""
+    rows, columns = values.shape
+    data = np.ascontiguousarray(values, np.float32).view(np.uint8)
+    return Weight(name, by_name("F32").type_id, rows, columns, data)
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -76,6 +76,13 @@ class RowOps(Recording):
             scale=int(scale is not None),
         )
 
+    def remainder(self, x: Value) -> Value:
+        """What products with block weights do not see of x, whose rows become int8 for them: the
+        sum of the products of x and of its remainder is as good as with floats. 0 in a backend that
+        multiplies floats.
+        """
+        return self.value("remainder", (x,), width=x.width, rows=x.rows)
+
     def add(self, a: Value, b: Value) -> Value:
         """a + b."""
         return self.value("add", (a, b), width=a.width, rows=a.rows)
@@ -87,6 +94,10 @@ class RowOps(Recording):
     def multiply_columns(self, x: Value, factors: Weight) -> Value:
         """x[t, n] * factors[n]; factors: float vector of the width."""
         return self.value("multiply_columns", (x,), (factors,), width=x.width, rows=x.rows)
+
+    def add_columns(self, x: Value, terms: Weight) -> Value:
+        """x[t, n] + terms[n]; terms: float vector of the width."""
+        return self.value("add_columns", (x,), (terms,), width=x.width, rows=x.rows)
 
     def clamp(self, x: Value, limit: float) -> Value:
         """x brought into -limit..limit."""

@@ -80,6 +80,10 @@ def _matmul(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     return y
 
 
+def _remainder(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    return np.zeros_like(inputs[0])
+
+
 def _add(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     return inputs[0] + inputs[1]
 
@@ -90,6 +94,10 @@ def _multiply(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arra
 
 def _multiply_columns(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     return inputs[0] * vector(call.weights[0])
+
+
+def _add_columns(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    return inputs[0] + vector(call.weights[0])
 
 
 def _clamp(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
@@ -119,9 +127,11 @@ OPS: Mapping[str, Op] = {
     "rms_norm": _rms_norm,
     "columns": _columns,
     "matmul": _matmul,
+    "remainder": _remainder,
     "add": _add,
     "multiply": _multiply,
     "multiply_columns": _multiply_columns,
+    "add_columns": _add_columns,
     "clamp": _clamp,
     "softplus": _softplus,
     "softcap": _softcap,

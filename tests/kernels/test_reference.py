@@ -201,7 +201,12 @@ def test_every_op_of_the_builder_is_there() -> None:
     b = Builder()
     vector, matrix = weight(np.ones(8)), weight(np.ones((8, 8)))
     x = b.layer_norm(b.add(b.embed(matrix), b.embed_positions(matrix)), vector, None, 1e-5)
-    x = b.xielu(b.activate(b.clamp(b.multiply_columns(x, vector), 1.0), "relu"), 1.0, 1.0, 1.0)
+    x = b.xielu(
+        b.activate(b.clamp(b.add_columns(b.multiply_columns(x, vector), vector), 1.0), "relu"),
+        1.0,
+        1.0,
+        1.0,
+    )
     x = b.softcap(b.multiply(b.add(b.rms_norm(x, vector, 1e-5), b.matmul(x, matrix)), 1.0), 1.0)
     x = b.rope(b.gated(x, x, "silu"), b.rope_table(weight(np.ones(4))), 1, "split")
     x = b.attention(x, x, x, num_heads=1, num_kv_heads=1, scale=1.0)
@@ -213,7 +218,7 @@ def test_every_op_of_the_builder_is_there() -> None:
     x = b.moe_gate(b.position_scale(x, 10, 0.1), b.columns(x, 0, 1))
     x = b.concat_heads(x, x, 1)
     x = b.head_matmul(b.concat_heads(x, x, 1), matrix, 1)
-    x = b.add_direction(b.add_scaled(x, x, 0), vector, 0)
+    x = b.add_direction(b.add_scaled(x, b.remainder(x), 0), vector, 0)
     b.select_outputs(b.columns(x, 0, 2))
     families = [family for family in Builder.__mro__ if issubclass(family, Recording)]
     methods = {name for family in families[1:-1] for name in vars(family) if name[0] != "_"}

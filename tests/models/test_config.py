@@ -115,7 +115,7 @@ def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
         ("attention.head_count", 0),
         ("attention.head_count_kv", 3),
         ("attention.key_length", 0),
-        ("attention.value_length", 16),
+        ("attention.value_length", 0),
         ("attention.layer_norm_rms_epsilon", -1.0),
         ("attention.layer_norm_rms_epsilon", math.nan),
         ("attention.sliding_window", -1),

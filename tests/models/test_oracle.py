@@ -7,7 +7,12 @@ import pytest
 
 from tests.models.running import logits_of
 
-ARCHS = ["llama-dense", "llama-moe", "qwen2-dense", "gemma3-dense", "gpt-oss-moe"]
+ARCHS = (
+    "deepseek-moe deepseek2-moe dots1-moe ernie4_5-moe-moe gemma3-dense glm4moe-moe gpt-oss-moe "
+    "granite-moe granitemoe-moe hunyuan-moe-moe llama-dense llama-moe minicpm3-dense "
+    "minimax-m2-moe mistral3-moe mistral4-moe olmoe-moe phimoe-moe qwen2-dense qwen2moe-moe "
+    "qwen3moe-moe"
+).split()
 QUANTS = (
     "BF16 F16 IQ1_M IQ1_S IQ2_S IQ2_XS IQ2_XXS IQ3_S IQ3_XXS IQ4_NL IQ4_XS MXFP4 Q1_0 Q2_0 Q2_K "
     "Q3_K_S Q4_0 Q4_1 Q4_K_S Q5_0 Q5_1 Q5_K_S Q6_K Q8_0 TQ1_0 TQ2_0"

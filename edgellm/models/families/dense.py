@@ -128,7 +128,10 @@ ROWS: Mapping[str, Architecture] = {
         rope="split", norm="layer", residual="by_key", activation="gelu_tanh", gated=False
     ),
     "granite": Architecture(
-        rope="interleaved", rotates=unless_switched_off, logit_factor=divided_by_logit_scale
+        rope="interleaved",
+        rotates=unless_switched_off,
+        logit_factor=divided_by_logit_scale,
+        normalize_gates=True,
     ),
     "hunyuan-dense": Architecture(rope="split", qk_norm_last=True),
     "internlm2": Architecture(rope="interleaved"),

@@ -88,6 +88,12 @@ def _add(plan: Plan, call: OpCall) -> None:
     plan.emit(("add",), count_word(a), plan.of(a), plan.of(b), plan.new(out), stride(a))
 
 
+def _remainder(plan: Plan, call: OpCall) -> None:
+    x = call.inputs[0]
+    words = count_word(x), plan.of(x), stride(x), plan.new(output(call)), x.width
+    plan.emit(("remainder",), *words, partition=by_rows(x))
+
+
 def _matmul(plan: Plan, call: OpCall) -> None:
     x, weight, out = call.inputs[0], call.weights[0], output(call)
     operand = product_operand(plan, x, weight)
@@ -141,10 +147,10 @@ def _xielu(plan: Plan, call: OpCall) -> None:
     _activation(plan, call, (), beta, number(call, "alpha_p"), number(call, "alpha_n"))
 
 
-def _multiply_columns(plan: Plan, call: OpCall) -> None:
-    x, factors = call.inputs[0], plan.vector(call.weights[0])
+def _by_columns(plan: Plan, call: OpCall) -> None:
+    x, numbers = call.inputs[0], plan.vector(call.weights[0])
     words = count_word(x), plan.of(x), plan.new(output(call)), stride(x)
-    plan.emit((call.op,), *words, factors)
+    plan.emit((call.op,), *words, numbers)
 
 
 def _select_outputs(plan: Plan, call: OpCall) -> None:
@@ -158,12 +164,14 @@ LOWERINGS: Mapping[str, Lowering] = {
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "columns": _columns,
+    "remainder": _remainder,
     "matmul": _matmul,
     "add": _add,
     "multiply": _unary("factor"),
     "softplus": _softplus,
     "softcap": _unary("cap"),
-    "multiply_columns": _multiply_columns,
+    "multiply_columns": _by_columns,
+    "add_columns": _by_columns,
     "clamp": _unary("limit"),
     "gated": _gated,
     "activate": _activate,

@@ -87,6 +87,17 @@ def make_multiply_columns():
     return multiply_columns
 
 
+def make_add_columns():
+    def add_columns(args, step, thread, threads):
+        """args: row-count word, input, output, row stride, terms."""
+        row_bytes = 4 * args[3]
+        begin, end = split(step[args[0]] * args[3] // 8, thread, threads)
+        for i in range(32 * begin, 32 * end, 32):
+            store_f32(args[2] + i, load_f32(args[1] + i) + load_f32(args[4] + i % row_bytes))
+
+    return add_columns
+
+
 def make_columns():
     def columns(args, step, thread, threads):
         """args: row-count word, input, input stride, output, output stride, parts, width of a part,
@@ -124,6 +135,7 @@ KERNELS = {
     "multiply": make_multiply,
     "softplus": make_softplus,
     "multiply_columns": make_multiply_columns,
+    "add_columns": make_add_columns,
     "softcap": make_softcap,
     "clamp": make_clamp,
     "columns": make_columns,

@@ -17,12 +17,14 @@ from edgellm.kernels.cpu.layout import (
 from edgellm.kernels.cpu.ops.common import inline, split
 from edgellm.kernels.cpu.simd import (
     absolute,
+    fma,
     load_f32,
     max_lanes,
     maximum,
     pointer,
     round_even,
     splat_f32,
+    store_f32,
     store_i32_as_i8,
     sum_lanes_i32,
     to_i32,
@@ -34,13 +36,19 @@ TINY = np.float32(1e-30)  # blocks below it become zero: 127 / TINY is still a f
 
 
 @inline
-def quantize_block(a, b, c, d, q):
-    """32 floats to the record at address q."""
+def scale_of_block(a, b, c, d):
+    """What integers of 32 floats are multiplied with, and its inverse."""
     largest = maximum(maximum(absolute(a), absolute(b)), maximum(absolute(c), absolute(d)))
     top = max_lanes(largest)
-    scale, inverse = ZERO, ZERO
     if top > TINY:
-        scale, inverse = top / TOP, TOP / top
+        return top / TOP, TOP / top
+    return ZERO, ZERO
+
+
+@inline
+def quantize_block(a, b, c, d, q):
+    """32 floats to the record at address q."""
+    scale, inverse = scale_of_block(a, b, c, d)
     factor = splat_f32(inverse)
     qa, qb = to_i32(round_even(a * factor)), to_i32(round_even(b * factor))
     qc, qd = to_i32(round_even(c * factor)), to_i32(round_even(d * factor))
@@ -81,4 +89,22 @@ def make_quantize():
     return quantize
 
 
-KERNELS = {"quantize": make_quantize}
+def make_remainder():
+    def remainder(args, step, thread, threads):
+        """args: row-count word, input, row stride, output, columns."""
+        begin, end = split(step[args[0]], thread, threads)
+        for row in range(begin, end):
+            for start in range(4 * row * args[2], 4 * (row * args[2] + args[4]), 128):
+                x, y = args[1] + start, args[3] + start
+                scale, inverse = scale_of_block(
+                    load_f32(x), load_f32(x + 32), load_f32(x + 64), load_f32(x + 96)
+                )
+                factor, minus = splat_f32(inverse), splat_f32(-scale)
+                for i in range(0, 128, 32):
+                    value = load_f32(x + i)
+                    store_f32(y + i, fma(minus, round_even(value * factor), value))
+
+    return remainder
+
+
+KERNELS = {"quantize": make_quantize, "remainder": make_remainder}

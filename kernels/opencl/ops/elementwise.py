@@ -52,6 +52,14 @@ def _norm(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
+def _remainder(plan: Plan, call: OpCall) -> None:
+    x, room = call.inputs[0], plan.new(output(call))
+    plan.by_items(
+        KernelKey("quantize", "remainder"), x.rows, x.width // 32,
+        STEP, plan.of(x), room, count_word(x), np.int32(x.width), writes=[room],
+    )  # fmt: skip
+
+
 def _simple(function: str, *attributes: str) -> Lowering:
     """An op of activation.cl that is given its inputs, its output and some numbers."""
 
@@ -109,9 +117,11 @@ LOWERINGS: Mapping[str, Lowering] = {
     "embed_positions": _embed(IndexArray("positions")),
     "rms_norm": _norm,
     "layer_norm": _norm,
+    "remainder": _remainder,
     "add": _simple("add"),
     "multiply": _simple("multiply", "factor"),
     "multiply_columns": _with_vector("multiply_columns"),
+    "add_columns": _with_vector("add_columns"),
     "clamp": _simple("clamp_to", "limit"),
     "softcap": _simple("softcap", "cap"),
     "softplus": _with_vector("softplus"),

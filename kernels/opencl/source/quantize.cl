@@ -42,3 +42,20 @@ __kernel void quantize(__global const int *step, __global const float *x, __glob
     out[2] = as_uint(sums[1]);
     out[3] = 0u;
 }
+
+// What a record does not hold of 32 values.
+__kernel void remainder(__global const int *step, __global const float *x, __global float *y,
+                        int count_word, int width)
+{
+    int blocks = width / 32, item = get_global_id(0);
+    if (item >= step[count_word] * blocks)
+        return;
+    x += (size_t)item * 32;
+    y += (size_t)item * 32;
+    float top = 0.0f;
+    for (int i = 0; i < 32; i++)
+        top = fmax(top, fabs(x[i]));
+    float inverse = top > TINY ? 127.0f / top : 0.0f, scale = top > TINY ? top / 127.0f : 0.0f;
+    for (int i = 0; i < 32; i++)
+        y[i] = fma(-scale, rint(x[i] * inverse), x[i]);
+}

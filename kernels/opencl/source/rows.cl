@@ -106,3 +106,10 @@ __kernel void multiply_columns(__global const int *step, __global const float *x
     ITEM(width);
     y[i] = x[i] * factors[i % width];
 }
+
+__kernel void add_columns(__global const int *step, __global const float *x,
+                          __global const float *terms, __global float *y, int count_word, int width)
+{
+    ITEM(width);
+    y[i] = x[i] + terms[i % width];
+}

@@ -96,6 +96,11 @@ def matmul(m: Maker) -> Value:
     return m.b.matmul(x, random_weight(m.rng, n, columns, name), m.maybe(n), m.maybe(1))
 
 
+def remainder(m: Maker) -> Value:
+    """Of rows that int8 holds whole."""
+    return m.b.remainder(rows_of(m.b, whole_numbers(m.rng, VOCABULARY, m.pick(32, 96))))
+
+
 def add(m: Maker) -> Value:
     width = m.pick(36, 1, 64)
     return m.b.add(m.rows(width), m.rows(width))
@@ -112,6 +117,11 @@ def softplus(m: Maker) -> Value:
 
 def softcap(m: Maker) -> Value:
     return m.b.softcap(m.rows(m.pick(36, 1, 64), m.pick(1, 100)), m.pick(30.0, 1.5))
+
+
+def add_columns(m: Maker) -> Value:
+    width = m.pick(36, 1, 64)
+    return m.b.add_columns(m.rows(width), stored(normal(m.rng, width)))
 
 
 def multiply_columns(m: Maker) -> Value:
@@ -297,11 +307,13 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
     "layer_norm": layer_norm,
     "columns": columns,
     "matmul": matmul,
+    "remainder": remainder,
     "add": add,
     "multiply": multiply,
     "softplus": softplus,
     "softcap": softcap,
     "multiply_columns": multiply_columns,
+    "add_columns": add_columns,
     "clamp": clamp,
     "activate": activate,
     "xielu": xielu,
@@ -408,3 +420,21 @@ def test_activations_of_any_size_are_kept_to_int8(backend: CpuBackend, name: str
     want = reference.load(program, storage(program, 0)).run(batch)["logits"]
     error = np.linalg.norm(got - want, axis=1) / np.linalg.norm(want, axis=1)
     assert error.max() < INT8
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q6_K"])
+def test_the_remainder_makes_a_product_as_good_as_with_floats(
+    backend: CpuBackend, name: str
+) -> None:
+    rng = np.random.default_rng(2)
+    b = Builder()
+    x = rows_of(b, normal(rng, VOCABULARY, 512))
+    weight = random_weight(rng, 29, 512, name)
+    plain = b.matmul(x, weight)
+    program = b.finish(logits=b.add(plain, b.matmul(b.remainder(x), weight)), plain=plain)
+    (stream,) = streams(rng, 1, VOCABULARY, 0)
+    batch = pack([(stream, VOCABULARY)])
+    got = backend.load(program, storage(program, 0)).run(batch)
+    want = reference.load(program, storage(program, 0)).run(batch)["logits"]
+    errors = {key: np.linalg.norm(rows - want) / np.linalg.norm(want) for key, rows in got.items()}
+    assert errors["logits"] < errors["plain"] / 50

@@ -1,18 +1,103 @@
-"""Recipes of decoders with experts. Holds no tests."""
+"""Recipes of decoders with experts, with latent attention, or with both. Holds no tests."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from tests.models.recipes.parts import (
     ATTENTION,
+    ATTN_NORM,
     EXPERT_BIAS,
     EXPERT_KEYS,
     EXPERT_MLP,
+    EXPERTS,
+    FF,
+    FFN_NORM,
+    HEAD_DIM,
     HEADS,
     HIDDEN,
+    MLP,
+    OUTPUT_NORM,
+    QK_NORM,
+    QK_NORM_OF_ROWS,
     QKV,
     Recipe,
+    Shapes,
     biases,
+    with_biases,
 )
 
+SHARED_FF, KV_RANK, Q_RANK, ROPE_DIM, VALUE_DIM = 32, 64, 32, 8, 32
+PLAIN_DIM = HEAD_DIM  # of a latent key, beside ROPE_DIM with a position
+MIXTRAL: Shapes = {**ATTENTION, **FFN_NORM, **EXPERT_MLP}
+BIAS: Shapes = {"exp_probs_b.bias": (EXPERTS,)}
+SHARED: Shapes = {
+    "ffn_gate_shexp.weight": (HIDDEN, SHARED_FF),
+    "ffn_up_shexp.weight": (HIDDEN, SHARED_FF),
+    "ffn_down_shexp.weight": (SHARED_FF, HIDDEN),
+}
+SHARED_KEYS: Mapping[str, Any] = {
+    **EXPERT_KEYS,
+    "expert_shared_feed_forward_length": SHARED_FF,
+    "expert_weights_scale": 1.5,
+}
+FUSED_EXPERT_MLP: Shapes = {
+    "ffn_gate_inp.weight": (HIDDEN, EXPERTS),
+    "ffn_gate_up_exps.weight": (HIDDEN, 2 * FF, EXPERTS),
+    "ffn_down_exps.weight": (FF, HIDDEN, EXPERTS),
+}
+LATENT: Shapes = {
+    **ATTN_NORM,
+    "attn_q_a.weight": (HIDDEN, Q_RANK),
+    "attn_q_a_norm.weight": (Q_RANK,),
+    "attn_q_b.weight": (Q_RANK, HEADS * (PLAIN_DIM + ROPE_DIM)),
+    "attn_kv_a_mqa.weight": (HIDDEN, KV_RANK + ROPE_DIM),
+    "attn_kv_a_norm.weight": (KV_RANK,),
+    "attn_output.weight": (HEADS * VALUE_DIM, HIDDEN),
+}
+TWO_MATRICES: Shapes = {
+    "attn_k_b.weight": (PLAIN_DIM, KV_RANK, HEADS),
+    "attn_v_b.weight": (KV_RANK, VALUE_DIM, HEADS),
+}
+ONE_MATRIX: Shapes = {"attn_kv_b.weight": (KV_RANK, HEADS * (PLAIN_DIM + VALUE_DIM))}
+LATENT_KEYS: Mapping[str, Any] = {
+    "attention.q_lora_rank": Q_RANK,
+    "attention.kv_lora_rank": KV_RANK,
+    "attention.head_count_kv": 1,
+    "attention.key_length": KV_RANK + ROPE_DIM,
+    "attention.value_length": KV_RANK,
+    "attention.key_length_mla": PLAIN_DIM + ROPE_DIM,
+    "attention.value_length_mla": VALUE_DIM,
+    "rope.dimension_count": ROPE_DIM,
+}
+# As files had it before keys and values were absorbed.
+UNFOLDED_KEYS: Mapping[str, Any] = {
+    "attention.q_lora_rank": Q_RANK,
+    "attention.kv_lora_rank": KV_RANK,
+    "attention.head_count_kv": HEADS,
+    "attention.key_length": PLAIN_DIM + ROPE_DIM,
+    "attention.value_length": VALUE_DIM,
+    "rope.dimension_count": ROPE_DIM,
+}
+
 RECIPES: dict[str, Recipe] = {
+    "deepseek": Recipe({**MIXTRAL, **SHARED}, keys=SHARED_KEYS),
+    "deepseek2": Recipe(
+        {**LATENT, **TWO_MATRICES, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
+        keys={**SHARED_KEYS, **LATENT_KEYS, "expert_weights_norm": True, "expert_gating_func": 2},
+    ),
+    "dots1": Recipe({**MIXTRAL, **QK_NORM, **BIAS, **SHARED}, keys=SHARED_KEYS),
+    "ernie4_5-moe": Recipe({**MIXTRAL, **BIAS, **SHARED}, keys=SHARED_KEYS),
+    "glm4moe": Recipe(
+        {
+            **ATTENTION,
+            **biases(QKV),
+            "post_attention_norm.weight": (HIDDEN,),
+            **EXPERT_MLP,
+            **BIAS,
+            **SHARED,
+        },
+        keys={**SHARED_KEYS, "rope.dimension_count": 16},
+    ),
     "gpt-oss": Recipe(
         {
             **ATTENTION,
@@ -25,5 +110,35 @@ RECIPES: dict[str, Recipe] = {
         },
         keys=EXPERT_KEYS,
         windowed=(True, False) * 3,
+    ),
+    "granitemoe": Recipe(
+        {**MIXTRAL, **SHARED}, keys={**SHARED_KEYS, "logit_scale": 2.0, "residual_scale": 0.5}
+    ),
+    "hunyuan-moe": Recipe({**MIXTRAL, **QK_NORM, **SHARED}, keys=SHARED_KEYS),
+    "minicpm3": Recipe({**LATENT, **ONE_MATRIX, **MLP}, keys=UNFOLDED_KEYS),
+    "minimax-m2": Recipe(
+        {**MIXTRAL, **QK_NORM_OF_ROWS, **BIAS}, keys={**EXPERT_KEYS, "rope.dimension_count": 16}
+    ),
+    "mistral4": Recipe(
+        {**LATENT, **TWO_MATRICES, **FFN_NORM, **FUSED_EXPERT_MLP},
+        keys={
+            **EXPERT_KEYS,
+            **LATENT_KEYS,
+            "attention.temperature_scale": 0.1,
+            "rope.scaling.original_context_length": 16,
+        },
+    ),
+    "olmoe": Recipe({**MIXTRAL, **QK_NORM_OF_ROWS}, keys=EXPERT_KEYS),
+    "phimoe": Recipe(
+        {**with_biases(ATTENTION), **with_biases(FFN_NORM), **EXPERT_MLP},
+        with_biases(OUTPUT_NORM),
+        EXPERT_KEYS,
+    ),
+    "qwen2moe": Recipe(
+        {**MIXTRAL, **biases(QKV), **SHARED, "ffn_gate_inp_shexp.weight": (HIDDEN,)},
+        keys={**SHARED_KEYS, "expert_feed_forward_length": FF},
+    ),
+    "qwen3moe": Recipe(
+        {**MIXTRAL, **QK_NORM}, keys={**EXPERT_KEYS, "expert_feed_forward_length": FF}
     ),
 }

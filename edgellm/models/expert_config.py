@@ -1,0 +1,85 @@
+"""How a model weighs and sizes its experts, from a file's metadata. Knows no tensors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgellm.kernels.ops import Gating
+from edgellm.models.architecture import Architecture
+from edgellm.models.keys import Keys
+
+MAX_EXPERTS = 4096
+MAX_WIDTH = 1 << 20
+# Numbers of `expert_gating_func`; 0 leaves it to the family.
+GATINGS: Mapping[int, Gating] = {1: "softmax", 2: "sigmoid", 3: "softmax_selected"}
+
+
+@dataclass(frozen=True)
+class ExpertConfig:
+    """Experts of a model. Tuples have one entry per layer; widths in elements.
+
+    count, used: experts, and how many of them a token sees. intermediate_size,
+    shared_intermediate_size: of one expert, and of what all tokens share. gating, normalize,
+    factor: see Builder.moe_route. groups, groups_used: experts come in so many equal groups, of
+    which a token sees some; 1 is all.
+    """
+
+    count: int
+    used: int
+    intermediate_size: tuple[int, ...]
+    shared_intermediate_size: tuple[int, ...]
+    gating: Gating
+    normalize: bool
+    factor: float
+    groups: int
+    groups_used: int
+
+
+def read_experts(
+    keys: Keys, row: Architecture, intermediate_size: tuple[int, ...]
+) -> ExpertConfig | None:
+    """None for a model without experts. GGUFError as for any other key.
+
+    intermediate_size: of the feed-forward blocks without experts.
+    """
+    count = keys.integer("expert_count", 0, MAX_EXPERTS, default=0)
+    if count == 0:
+        keys.integer("expert_used_count", 0, 0, default=0)
+        return None
+    used = keys.integer("expert_used_count", 1, count)
+    divisor = used if row.experts_share_width else 1
+    default = tuple(width // divisor for width in intermediate_size)
+    sizes = _widths(keys, "expert_feed_forward_length", default)
+    num_shared = keys.integer("expert_shared_count", 0, MAX_EXPERTS, default=0)
+    shared = tuple(num_shared * size for size in sizes) if num_shared else intermediate_size
+    gating = keys.integer("expert_gating_func", 0, max(GATINGS), default=0)
+    groups, groups_used = _groups(keys, count, used)
+    return ExpertConfig(
+        count=count,
+        used=used,
+        intermediate_size=sizes,
+        shared_intermediate_size=_widths(keys, "expert_shared_feed_forward_length", shared),
+        gating=GATINGS[gating] if gating else row.gating,
+        normalize=row.normalize_gates or keys.boolean("expert_weights_norm") is True,
+        factor=keys.optional_number("expert_weights_scale") or 1.0,
+        groups=groups,
+        groups_used=groups_used,
+    )
+
+
+def _widths(keys: Keys, key: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    """Per layer; writers put 0 where there is nothing to say."""
+    widths = keys.per_layer(key, len(default), 0, MAX_WIDTH, default=default)
+    return tuple(width or other for width, other in zip(widths, default, strict=True))
+
+
+def _groups(keys: Keys, count: int, used: int) -> tuple[int, int]:
+    """How many groups there are, and how many a token sees."""
+    groups = keys.integer("expert_group_count", 0, count, default=0)
+    if groups <= 1:
+        return 1, 1
+    if count % groups:
+        raise keys.refuse("expert_group_count", groups, f"a divisor of {count} experts")
+    groups_used = keys.integer("expert_group_used_count", 1, groups)
+    if groups_used * (count // groups) < used:
+        raise keys.refuse("expert_group_used_count", groups_used, f"room for {used} experts")
+    return groups, groups_used
