@@ -149,9 +149,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--max-tokens", type=int, default=512)
-    parser.add_argument("--dry", type=float, default=0.0, help="dry_multiplier")
+    parser.add_argument("--temperature", type=float, default=0.8)
     args = parser.parse_args()
-    params = {"max_tokens": args.max_tokens, "dry_multiplier": args.dry}
+    params = {"max_tokens": args.max_tokens, "temperature": args.temperature}
     began, done = time.monotonic(), []
     with edgellm.load(args.model, max_num_seqs=_SIDE_BY_SIDE) as model:
         for one in runs(model, range(args.first, args.first + args.count), **params):

@@ -1,6 +1,7 @@
 """Token ids to text as they come: no half characters, no stop strings. Knows no vocabulary."""
 
 from codecs import getincrementaldecoder
+from copy import copy
 from typing import Protocol
 
 from edgellm.errors import RequestError
@@ -52,6 +53,13 @@ class Detokenizer:
     @property
     def stopped(self) -> bool:
         return self.stopped_by is not None
+
+    def fork(self) -> "Detokenizer":
+        """Another one at the same point."""
+        other = copy(self)
+        other._decoder = _Utf8("replace")
+        other._decoder.setstate(self._decoder.getstate())
+        return other
 
     def push(self, token_id: int) -> str:
         """The text that this id makes certain, often all of its own. "" after a stop string."""

@@ -153,18 +153,21 @@ class Generation:
         count = self.sequence.params.logprobs
         if count is None:
             return None
-        logprob, top = logprobs(row, token, count)
-        return (self._entry(token, logprob, tuple(top)),)
+        return (token_logprob(self.tokenizer, row, token, count),)
 
     def _certain(self, token: int) -> tuple[TokenLogprob, ...] | None:
         """For a token that was not drawn."""
-        return None if self.sequence.params.logprobs is None else (self._entry(token, 0.0, ()),)
-
-    def _entry(
-        self, token: int, logprob: float, top: tuple[tuple[int, float], ...]
-    ) -> TokenLogprob:
+        if self.sequence.params.logprobs is None:
+            return None
         piece = self.tokenizer.token_bytes(token)
-        return TokenLogprob(token, piece.decode("utf-8", "replace"), logprob, top, piece)
+        return (TokenLogprob(token, piece.decode("utf-8", "replace"), 0.0, (), piece),)
+
+
+def token_logprob(tokenizer: Vocabulary, row: Rows, token: int, count: int) -> TokenLogprob:
+    """A token's log-probability and the `count` best ones, of logits (vocab_size,)."""
+    logprob, top = logprobs(row, token, count)
+    piece = tokenizer.token_bytes(token)
+    return TokenLogprob(token, piece.decode("utf-8", "replace"), logprob, tuple(top), piece)
 
 
 @dataclass(eq=False)

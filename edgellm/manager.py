@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgellm.backends import Backends
+from edgellm.beam_search import Beam, BeamSearch
 from edgellm.constraints import compile_constraint
 from edgellm.detokenize import Detokenizer
 from edgellm.engine import EngineThread
@@ -126,6 +127,22 @@ class Manager:
         constraint = compile_constraint(params, lambda: model.words)
         request_id = request.request_id or f"request-{next(self._request_ids)}"
         is_background = _is_background(request)
+        detokenizer = Detokenizer(
+            model.tokenizer, params.stop, request.skip_special, continues=True
+        )
+        if params.beam_width > 1:
+            search = BeamSearch(
+                request_id=request_id,
+                prompt=Sequence(0, list(prompt), len(prompt), params, is_background=is_background),
+                root=Beam(detokenizer, constraint),
+                tokenizer=model.tokenizer,
+                sampler=Sampler(params, model.tokenizer, seed=seed, biases=biases),
+                emit=emit,
+                add=model.engine.add,
+                max_tokens=max_tokens,
+            )
+            self._thread.post(partial(model.engine.add, search.start()))
+            return request_id
         answers = [
             Generation(
                 request_id=request_id,
@@ -133,9 +150,7 @@ class Manager:
                     0, list(prompt), len(prompt), params, index, is_background=is_background
                 ),
                 tokenizer=model.tokenizer,
-                detokenizer=Detokenizer(
-                    model.tokenizer, params.stop, request.skip_special, continues=True
-                ),
+                detokenizer=detokenizer.fork(),
                 emit=emit,
                 sampler=Sampler(
                     params, model.tokenizer, seed=seed, sample_index=index, biases=biases

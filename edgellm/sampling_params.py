@@ -203,7 +203,11 @@ class SamplingParams:
     seed: int | None = option(WHOLE, None, "the same seed gives the same text", 0, MAX_SEED)
     n: int = option(WHOLE, 1, "answers to one prompt", 1, 128)
     beam_width: int = option(
-        WHOLE, 1, "beam search: texts followed side by side, the likeliest is the answer", 1, 64
+        WHOLE,
+        1,
+        "beam search: so many texts are followed side by side, without samplers; 1 is off",
+        1,
+        64,
     )
     logprobs: int | None = option(
         WHOLE, None, "report log-probabilities, with so many alternatives", 0, 100

@@ -120,3 +120,17 @@ def test_the_first_space(spaced: Tokenizer) -> None:
     assert Detokenizer(spaced, continues=True).push(first) == " a"
     after_bos = Detokenizer(spaced)
     assert [after_bos.push(1), after_bos.push(first)] == ["", " a"]
+
+
+@given(ids=ids, more=ids, other=ids, stop=stops)
+def test_a_fork_goes_its_own_way(
+    tokenizer: Tokenizer, ids: list[int], more: list[int], other: list[int], stop: tuple[str, ...]
+) -> None:
+    one, alone = Detokenizer(tokenizer, stop), Detokenizer(tokenizer, stop)
+    for token in ids:
+        assert one.push(token) == alone.push(token)
+    fork = one.fork()
+    for token in other:
+        fork.push(token)
+    assert [one.push(token) for token in more] == [alone.push(token) for token in more]
+    assert (one.flush(), one.stopped_by) == (alone.flush(), alone.stopped_by)

@@ -1,10 +1,13 @@
 """What an answer does with its tokens: constraints, forced tokens, loops."""
 
+import queue
 from typing import Any
 
 import numpy as np
 import pytest
 
+from edgellm.completion import collect
+from edgellm.sampling import loops
 from edgellm.sampling_params import SamplingParams
 from edgellm.types import Completion, Request, TokenEvent
 from tests.mock_model import EOG, VOCAB_SIZE, MockModel, make_manager, noise, says
@@ -12,8 +15,6 @@ from tests.mock_model import EOG, VOCAB_SIZE, MockModel, make_manager, noise, sa
 
 def events(model: MockModel, prompt: str = "hi", **params: Any) -> list[TokenEvent]:
     """All events of a request; the model's context holds 64 tokens."""
-    import queue
-
     outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()
     manager = make_manager(model)
     try:
@@ -31,8 +32,6 @@ def events(model: MockModel, prompt: str = "hi", **params: Any) -> list[TokenEve
 
 
 def answer(model: MockModel, **params: Any) -> Completion:
-    from edgellm.completion import collect
-
     return collect(events(model, **params))
 
 
@@ -83,22 +82,15 @@ def round_and_round(tokens: list[int], num_prompt_tokens: int) -> Any:
     return row
 
 
-def test_a_loop_is_told_or_ends_the_answer() -> None:
-    from edgellm.sampling import loops
-
-    least, loops._ENOUGH = loops._ENOUGH, np.minimum(loops._ENOUGH, 21)
-    try:
-        plain = answer(MockModel(round_and_round), temperature=0, max_tokens=40)
-        assert plain.usage.completion_tokens == 40
-        warned = events(
-            MockModel(round_and_round), temperature=0, max_tokens=40, loop_detection="warn"
-        )
-        assert len(warned) == 40
-        assert [e.note for e in warned if e.note] == ["the text repeats 3 tokens again and again"]
-        stopped = events(
-            MockModel(round_and_round), temperature=0, max_tokens=40, loop_detection="stop"
-        )
-        assert stopped[-1].finish_reason == "stop" and len(stopped) == 24
-        assert stopped[-1].note == "the text repeats 3 tokens again and again"
-    finally:
-        loops._ENOUGH = least
+def test_a_loop_is_told_or_ends_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "_ENOUGH", np.minimum(loops._ENOUGH, 21))
+    plain = answer(MockModel(round_and_round), temperature=0, max_tokens=40)
+    assert plain.usage.completion_tokens == 40
+    warned = events(MockModel(round_and_round), temperature=0, max_tokens=40, loop_detection="warn")
+    assert len(warned) == 40
+    assert [e.note for e in warned if e.note] == ["the text repeats 3 tokens again and again"]
+    stopped = events(
+        MockModel(round_and_round), temperature=0, max_tokens=40, loop_detection="stop"
+    )
+    assert stopped[-1].finish_reason == "stop" and len(stopped) == 24
+    assert stopped[-1].note == "the text repeats 3 tokens again and again"

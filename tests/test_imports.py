@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("manager",),
     ("loaded_model",),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull", "sessions"),
+    ("beam_search",),
     ("model_runner", "generation", "scheduler", "catalog", "machine"),
     (
         *("block_tables", "models", "kv_cache", "sampling", "detokenize", "sources"),

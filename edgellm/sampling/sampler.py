@@ -51,6 +51,18 @@ class Sampler:
         """The next token id for logits (vocab_size,). history: every token so far, the last
         `num_generated` of which are the answer's. allowed: (vocab_size,), None is all. Equal
         logits: the lowest id wins. RequestError when bans leave none of those allowed."""
+        logits = self.prepare(logits, num_generated, allowed)
+        step = replace(self._step, history=history, end=self._likeliest_end(logits))
+        candidates = Candidates(logits)
+        for sampler in self._samplers:
+            candidates = sampler(candidates, step)
+        if self._choose is None:
+            return candidates.token(int(candidates.logits.argmax()))
+        token, self._memory = self._choose(candidates, step, self._memory)
+        return token
+
+    def prepare(self, logits: Float32, num_generated: int, allowed: Allowed | None) -> Float32:
+        """The logits with biases, bans and -inf for what is not allowed: where samplers begin."""
         greedy(logits)  # an error when they are no numbers
         ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
         if len(ids):
@@ -60,14 +72,7 @@ class Sampler:
             logits = np.where(allowed, logits, np.float32(-np.inf))
         if logits.max() == -np.inf:
             raise RequestError("logit_bias or ignore_eos bans all tokens that may come next")
-        step = replace(self._step, history=history, end=self._likeliest_end(logits))
-        candidates = Candidates(logits)
-        for sampler in self._samplers:
-            candidates = sampler(candidates, step)
-        if self._choose is None:
-            return candidates.token(int(candidates.logits.argmax()))
-        token, self._memory = self._choose(candidates, step, self._memory)
-        return token
+        return logits
 
     def _likeliest_end(self, logits: Float32) -> int | None:
         ends = logits[self._ends]

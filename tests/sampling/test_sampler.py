@@ -9,8 +9,9 @@ from hypothesis import given, settings, strategies as st
 
 from edgellm.errors import EdgeLLMError, RequestError
 from edgellm.sampling import Sampler, greedy, logprobs, token_biases
-from edgellm.sampling.candidates import Float32
+from edgellm.sampling.candidates import Candidates, Float32
 from edgellm.sampling.chain import ROWS, samplers_of
+from edgellm.sampling.step import Step
 from edgellm.sampling_params import SAMPLERS, SamplingParams
 from tests.sampling.rows import LOGITS, Words, ranking, softmax
 
@@ -66,9 +67,6 @@ def test_greedy_in_any_order_is_the_chain_run_to_its_end(
     """Skipping what leaves the best alone changes nothing."""
     params = SamplingParams(samplers=tuple(order), temperature=0, xtc_probability=0.5, top_k=3)
     words = Words([b"%d" % i for i in range(60)], [0])
-    from edgellm.sampling.candidates import Candidates
-    from edgellm.sampling.step import Step
-
     candidates, now = Candidates(logits), Step(params, [1, 2], words, seed, end=0)
     for name in order:
         if ROWS[name].is_on(params):
