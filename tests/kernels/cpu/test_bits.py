@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from edgellm.kernels.cpu import CpuBackend
+from edgellm.kernels.cpu.ops import panel
 from edgellm.kernels.formats import Format, dequantize_rows
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.ops import Builder
@@ -60,6 +61,21 @@ def test_product_of_each_format(backends: Mapping[int, CpuBackend], fmt: Format)
     x = normal(rng, VOCABULARY, COLUMNS)
     weight = random_weight(rng, ROWS, COLUMNS, fmt.name)
     assert_rows_agree(backends, b.finish(logits=b.matmul(rows_of(b, x), weight)))
+
+
+@pytest.mark.parametrize("name", ["Q5_K", "IQ2_S"])
+def test_a_format_needs_no_reader_of_strips(
+    backend: CpuBackend, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rng = np.random.default_rng(0)
+    b = Builder()
+    x = rows_of(b, normal(rng, VOCABULARY, COLUMNS))
+    program = b.finish(logits=b.matmul(x, random_weight(rng, ROWS, COLUMNS, name)))
+    expected = backend.load(program, storage(program, 0)).run(tokens(range(VOCABULARY)))["logits"]
+    monkeypatch.setattr(panel, "strips", lambda isa: {})
+    executable = CpuBackend(None, 1).load(program, storage(program, 0))
+    for count in (1, 5, VOCABULARY):
+        assert_same_bits(executable.run(tokens(range(count)))["logits"], expected[:count])
 
 
 @pytest.mark.parametrize("fmt", COMPUTED, ids=lambda fmt: fmt.name)
