@@ -4,24 +4,20 @@ Memory comes zeroed from the system, so a page costs nothing until a token is wr
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from edgellm.errors import BackendError
-from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage
+from edgellm.kernels.kv import BLOCK_SIZE, SCALED, CacheType, KVArray, KVStorage
 from edgellm.kernels.program import Program
-
-KVType = type[np.float32] | type[np.float16]
 
 
 @dataclass(frozen=True)
 class KVTypes:
     """What keys and values are stored as."""
 
-    keys: KVType
-    values: KVType
+    keys: CacheType
+    values: CacheType
 
 
 def allocate(
@@ -29,14 +25,17 @@ def allocate(
 ) -> KVStorage:
     """Arrays for `num_blocks[g]` blocks in every layer of KV group g, and `num_slots` states.
 
-    BackendError when the system does not have the memory.
+    BackendError when the system does not have the memory, or a head does not fit its type.
     """
+    _check_widths(program, types)
     if len(num_blocks) != len(program.kv_groups):
         raise ValueError(f"{len(num_blocks)} block counts for {len(program.kv_groups)} groups")
 
-    def layers(dtype: KVType, widths: list[int]) -> tuple[KVArray, ...]:
+    def layers(kind: CacheType, widths: list[int]) -> tuple[KVArray, ...]:
         return tuple(
-            _zeros((num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, width), dtype)
+            np.zeros(
+                (num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, kind.columns(width)), kind.dtype
+            )
             for kv, width in zip(program.kv_layers, widths, strict=True)
         )
 
@@ -61,9 +60,14 @@ def allocate(
         ) from None
 
 
-def _zeros(shape: tuple[int, ...], dtype: KVType) -> KVArray:
-    storage: npt.NDArray[Any] = np.zeros(shape, dtype)
-    return storage
+def _check_widths(program: Program, types: KVTypes) -> None:
+    for kv in program.kv_layers:
+        for kind, width in ((types.keys, kv.head_dim), (types.values, kv.value_dim)):
+            if kind.is_quantized and width % SCALED:
+                raise BackendError(
+                    f"heads of {width} numbers cannot be stored as {kind.name}, which takes "
+                    f"multiples of {SCALED}: use a kv_cache_type of f16"
+                )
 
 
 class HostStore:
@@ -73,7 +77,7 @@ class HostStore:
     """
 
     def __init__(self, program: Program, storage: KVStorage) -> None:
-        self._arrays: dict[int | None, list[npt.NDArray[Any]]] = {
+        self._arrays: dict[int | None, list[KVArray]] = {
             group: [
                 arrays[layer]
                 for layer, kv in enumerate(program.kv_layers)
@@ -105,9 +109,8 @@ class HostStore:
 
 def bytes_per_token(program: Program, types: KVTypes, group: int) -> int:
     """Bytes that one token's keys and values take in the layers of one KV group."""
-    key_bytes, value_bytes = np.dtype(types.keys).itemsize, np.dtype(types.values).itemsize
     return sum(
-        kv.num_kv_heads * (key_bytes * kv.head_dim + value_bytes * kv.value_dim)
+        kv.num_kv_heads * (types.keys.row_bytes(kv.head_dim) + types.values.row_bytes(kv.value_dim))
         for kv in program.kv_layers
         if kv.group == group
     )

@@ -1,15 +1,11 @@
 """How large the key-value cache of a model becomes. Allocates nothing."""
 
-import numpy as np
-
 from edgellm.errors import BackendError, RequestError
-from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES
 from edgellm.kernels.program import Program
-from edgellm.kv_cache import KVType, KVTypes, bytes_per_slot, bytes_per_token
+from edgellm.kv_cache import KVTypes, bytes_per_slot, bytes_per_token
 from edgellm.limits import Limits
 
-KV_TYPES: dict[str, KVType] = {"f32": np.float32, "f16": np.float16}
-_LATER = ("q8_0", "q4_0")
 _SHARE = 0.5  # of the memory available, that more than one context may take
 _KEPT_STATES = 64
 _GIB = 2.0**30
@@ -19,17 +15,13 @@ def parse_kv_types(text: str) -> KVTypes:
     """ "f16" or "f16/f32" (keys/values). RequestError for anything that cannot be stored."""
     names = text.lower().split("/")
     names = names * 2 if len(names) == 1 else names
-    for name in names:
-        if name in _LATER:
-            raise RequestError(
-                f"a {name} key-value cache is not supported yet: use f16 or f32", "kv_cache_type"
-            )
-    if len(names) != 2 or not KV_TYPES.keys() >= set(names):
+    if len(names) != 2 or not CACHE_TYPES.keys() >= set(names):
         raise RequestError(
-            f"kv_cache_type is {text!r}: expected {' or '.join(KV_TYPES)}, or two of them as K/V",
+            f"kv_cache_type is {text!r}: expected one of {', '.join(CACHE_TYPES)}, "
+            "or two of them as K/V",
             "kv_cache_type",
         )
-    return KVTypes(KV_TYPES[names[0]], KV_TYPES[names[1]])
+    return KVTypes(CACHE_TYPES[names[0]], CACHE_TYPES[names[1]])
 
 
 def plan_slots(program: Program, limits: Limits, memory: int) -> int:

@@ -111,7 +111,7 @@ class LoadOptions:
     doctor` or a part of its name. threads, context_length (tokens), memory_limit (bytes, of
     weights and cache together), kv_cache_memory (bytes, of the cache alone, where prompts that
     come again are found): None is chosen from the machine and the model. kv_cache_type:
-    f32, f16, or "K/V" for each apart. max_num_seqs: answers computed side by side.
+    f32, f16, q8_0, q4_0, or "K/V" for each apart. max_num_seqs: answers computed side by side.
     """
 
     backend: str = "auto"

@@ -5,7 +5,7 @@ import psutil
 import pytest
 
 from edgellm.errors import BackendError
-from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES
 from edgellm.kernels.program import KVGroup, KVLayer, Program, StateLayer, Value
 from edgellm.kv_cache import KVTypes, allocate, bytes_per_slot, bytes_per_token
 
@@ -18,20 +18,28 @@ def program(*layers: KVLayer) -> Program:
 MIXED = program(KVLayer(0, 2, 16, 16), KVLayer(1, 1, 64, 64), KVLayer(0, 2, 16, 16))
 
 
-F32, F16 = KVTypes(np.float32, np.float32), KVTypes(np.float16, np.float16)
-BOTH = KVTypes(np.float16, np.float32)
+F32, F16, BOTH, Q8_0, MIXED_TYPES = (
+    KVTypes(CACHE_TYPES[keys], CACHE_TYPES[values])
+    for keys, values in (
+        ("f32", "f32"),
+        ("f16", "f16"),
+        ("f16", "f32"),
+        ("q8_0", "q8_0"),
+        ("q4_0", "q8_0"),
+    )
+)
 
 
 @pytest.mark.parametrize("types", [F32, F16, BOTH])
 def test_each_layer_has_the_blocks_of_its_group(types: KVTypes) -> None:
     kv = allocate(MIXED, (5, 3), types)
-    for arrays, dtype in ((kv.keys, types.keys), (kv.values, types.values)):
+    for arrays, kind in ((kv.keys, types.keys), (kv.values, types.values)):
         assert [a.shape for a in arrays] == [
             (5, 2, BLOCK_SIZE, 16),
             (3, 1, BLOCK_SIZE, 64),
             (5, 2, BLOCK_SIZE, 16),
         ]
-        assert all(a.dtype == dtype for a in arrays)
+        assert all(a.dtype == kind.dtype for a in arrays)
     assert not any(np.shares_memory(k, v) for k, v in zip(kv.keys, kv.values, strict=True))
 
 
@@ -42,6 +50,22 @@ def test_bytes_per_token_are_what_allocation_takes(types: KVTypes, itemsizes: in
     parts = [bytes_per_token(MIXED, types, group) for group in (0, 1)]
     assert sum(parts) * BLOCK_SIZE == total
     assert parts == [2 * 32 * itemsizes, 64 * itemsizes]
+
+
+@pytest.mark.parametrize(("types", "per_32"), [(Q8_0, 2 * 34), (MIXED_TYPES, 18 + 34)])
+def test_quantised_heads_take_a_scale_for_32_numbers(types: KVTypes, per_32: int) -> None:
+    wide = program(KVLayer(0, 2, 64, 64), KVLayer(1, 1, 96, 32))
+    kv = allocate(wide, (3, 5), types)
+    assert sum(a.nbytes for a in (kv.keys[0], kv.values[0])) == 3 * BLOCK_SIZE * 2 * 2 * per_32
+    assert [bytes_per_token(wide, types, group) for group in (0, 1)] == [
+        (a.nbytes + b.nbytes) // blocks // BLOCK_SIZE
+        for a, b, blocks in zip(kv.keys, kv.values, (3, 5), strict=True)
+    ]
+
+
+def test_heads_that_are_no_whole_scales_cannot_be_quantised() -> None:
+    with pytest.raises(BackendError, match="heads of 16 numbers cannot be stored as q8_0"):
+        allocate(MIXED, (5, 3), Q8_0)
 
 
 def test_untouched_storage_takes_no_memory() -> None:

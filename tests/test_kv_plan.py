@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from edgellm.errors import BackendError, RequestError
+from edgellm.kernels.kv import CACHE_TYPES
 from edgellm.kernels.program import KVGroup, KVLayer, Program, StateLayer, Value
 from edgellm.kv_cache import KVTypes, bytes_per_token
 from edgellm.kv_plan import parse_kv_types, plan_blocks
 from edgellm.limits import Limits
 
-F16 = KVTypes(np.float16, np.float16)
+F16 = KVTypes(CACHE_TYPES["f16"], CACHE_TYPES["f16"])
 MIB = 1 << 20
 
 
@@ -77,9 +77,10 @@ def test_a_plan_keeps_to_its_memory(
 
 def test_types_of_keys_and_values() -> None:
     assert parse_kv_types("f16") == F16
-    assert parse_kv_types("F16/f32") == KVTypes(np.float16, np.float32)
-    for text, said in (("q8_0", "not supported yet"), ("f16/q4_0", "yet"), ("", "expected")):
-        with pytest.raises(RequestError, match=said) as found:
+    assert parse_kv_types("F16/f32") == KVTypes(CACHE_TYPES["f16"], CACHE_TYPES["f32"])
+    assert parse_kv_types("q8_0/q4_0") == KVTypes(CACHE_TYPES["q8_0"], CACHE_TYPES["q4_0"])
+    for text in ("", "q5_0", "f16/q6_k", "f16/f16/f16"):
+        with pytest.raises(RequestError, match="expected one of f32, f16, q8_0, q4_0") as found:
             parse_kv_types(text)
         assert found.value.field == "kv_cache_type"
 

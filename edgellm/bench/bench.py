@@ -16,8 +16,7 @@ from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.plain_read import PlainRead
-from edgellm.kernels.kv import BLOCK_SIZE, KVArray
-from edgellm.kv_plan import KV_TYPES
+from edgellm.kernels.kv import BLOCK_SIZE, cache_type
 from edgellm.loaded_model import Ready, make_ready
 from edgellm.machine import cpu_name
 from edgellm.memory import peak_memory
@@ -61,8 +60,7 @@ class Bench:
             "n_batch": CHUNK,
             "n_ubatch": CHUNK,
             "n_threads": self.threads,
-            "type_k": _type_name(self.ready.kv.keys),
-            "type_v": _type_name(self.ready.kv.values),
+            **_cache_types(self.ready),
             **asdict(test),
             "test_time": start.strftime("%Y-%m-%dT%H:%M:%SZ"),
             **_times(samples.steps_ns, test.num_tokens),
@@ -161,10 +159,15 @@ def _deviation(values: Sequence[float]) -> float:
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def _type_name(arrays: tuple[KVArray, ...]) -> str | None:
+def _cache_types(ready: Ready) -> dict[str, str | None]:
     """None where no layer has a cache."""
-    names = [name for name, kind in KV_TYPES.items() if arrays and arrays[0].dtype == kind]
-    return names[0] if names else None
+    if not ready.program.kv_layers:
+        return {"type_k": None, "type_v": None}
+    layer = ready.program.kv_layers[0]
+    return {
+        "type_k": cache_type(ready.kv.keys[0], layer.head_dim).name,
+        "type_v": cache_type(ready.kv.values[0], layer.value_dim).name,
+    }
 
 
 def _short(count: int) -> str:

@@ -58,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_const", const="json", dest="output", help="-o json")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="auto, cpu or reference")
-    parser.add_argument("--kv-cache-type", metavar="TYPE", help="f32, f16, or K/V such as f16/f32")
+    parser.add_argument(
+        "--kv-cache-type", metavar="TYPE", help="f32, f16, q8_0, q4_0, or two as K/V"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

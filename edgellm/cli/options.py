@@ -70,7 +70,9 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         metavar="N",
         help="OpenCL device: a number of `edgellm doctor` or part of a name",
     )
-    group.add_argument("--kv-cache-type", metavar="TYPE", help="f32, f16, or K/V such as f16/f32")
+    group.add_argument(
+        "--kv-cache-type", metavar="TYPE", help="f32, f16, q8_0, q4_0, or two as K/V"
+    )
     group.add_argument(
         "--memory", type=_size, metavar="SIZE", help="most for weights and cache, such as 4G"
     )

@@ -94,6 +94,10 @@ class Plan:
         self.buffers[value] = Buffer(value.rows, 4 * layout.padded(value.width))
         return self.of(value)
 
+    def scratch(self, value: Value) -> BufferAddress:
+        """Room for another form of a value, as float32 rows."""
+        return BufferAddress(Buffer(value.rows, 4 * layout.padded(value.width)))
+
     def new_int8(self, value: Value) -> BufferAddress:
         """Room for a value as quantised rows."""
         self.quantized[value] = Buffer(value.rows, layout.activation_row_bytes(value.width))

@@ -316,6 +316,32 @@ def load_bf16(b: Any, address: Any) -> Any:
     return b.bitcast(b.shl(wide, ir.Constant(i32x8.llvm, [16] * 8)), f32x8.llvm)
 
 
+def _bytes(b: Any, address: Any) -> Any:
+    value = b.load(_address(b, address, ir.VectorType(I8, 8)))
+    value.align = 1
+    return value
+
+
+@fixed_intrinsic(f32x8, types.int64)
+def load_i8(b: Any, address: Any) -> Any:
+    """Eight int8 as floats."""
+    return b.sitofp(b.sext(_bytes(b, address), i32x8.llvm), f32x8.llvm)
+
+
+@fixed_intrinsic(f32x8, types.int64)
+def load_low_nibbles(b: Any, address: Any) -> Any:
+    """The low four bits of eight bytes as floats."""
+    wide = b.zext(_bytes(b, address), i32x8.llvm)
+    return b.sitofp(b.and_(wide, ir.Constant(i32x8.llvm, [15] * 8)), f32x8.llvm)
+
+
+@fixed_intrinsic(f32x8, types.int64)
+def load_high_nibbles(b: Any, address: Any) -> Any:
+    """The high four bits of eight bytes as floats."""
+    wide = b.zext(_bytes(b, address), i32x8.llvm)
+    return b.sitofp(b.lshr(wide, ir.Constant(i32x8.llvm, [4] * 8)), f32x8.llvm)
+
+
 @fixed_intrinsic(types.void, types.int64, types.float32)
 def store_f32_one(b: Any, address: Any, value: Any) -> None:
     """One float32."""

@@ -45,14 +45,14 @@ class Format:
 
 
 def dequantize_rows(fmt: Format, rows: Blocks) -> Values:
-    """uint8 (n, row_bytes) -> float32 (n, columns)."""
+    """uint8 (..., row_bytes) -> float32 (..., columns)."""
     values = fmt.dequantize(np.ascontiguousarray(rows).reshape(-1, fmt.type_size))
-    return values.reshape(rows.shape[0], -1)
+    return values.reshape(*rows.shape[:-1], rows.shape[-1] // fmt.type_size * fmt.block_size)
 
 
 def quantize_rows(fmt: Format, values: Values) -> Blocks:
-    """float32 (n, columns) -> uint8 (n, row_bytes)."""
+    """float32 (..., columns) -> uint8 (..., row_bytes)."""
     if fmt.quantize is None:
         raise ValueError(f"edgellm does not write {fmt.name}")
     blocks = fmt.quantize(np.ascontiguousarray(values, np.float32).reshape(-1, fmt.block_size))
-    return blocks.reshape(values.shape[0], fmt.row_bytes(values.shape[1]))
+    return blocks.reshape(*values.shape[:-1], fmt.row_bytes(values.shape[-1]))

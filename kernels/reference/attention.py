@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgellm.kernels.batch import Batch
-from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage
+from edgellm.kernels.formats import by_name, dequantize_rows, quantize_rows
+from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage, cache_type, hadamard
 from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.program import OpCall
 from edgellm.kernels.reference.common import Array, Inputs, Op, vector
@@ -45,16 +46,33 @@ def _store_kv(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> None
     layer = int(call.attributes["layer"])
     block, offset = np.divmod(batch.slot_mapping[int(call.attributes["group"])], BLOCK_SIZE)
     for rows, storage in zip(inputs, (kv.keys[layer], kv.values[layer]), strict=False):
-        heads = storage.shape[1]
-        storage[block, :, offset] = rows.reshape(len(rows), heads, -1)
+        heads = rows.reshape(len(rows), storage.shape[1], -1)
+        kind = cache_type(storage, heads.shape[2])
+        if kind.is_quantized:
+            if kind.rotates(heads.shape[2]) and len(inputs) > 1:
+                heads = hadamard(heads)
+            storage[block, :, offset] = quantize_rows(by_name(kind.name.upper()), heads)
+        else:
+            storage[block, :, offset] = heads
 
 
-def _gather(storage: KVArray, blocks: npt.NDArray[np.int32], first: int, last: int) -> Array:
-    """Cached rows at positions first to last: (num_kv_heads, last - first, head_dim)."""
+def _gather(
+    storage: KVArray, width: int, blocks: npt.NDArray[np.int32], first: int, last: int
+) -> Array:
+    """Cached rows at positions first to last: (num_kv_heads, last - first, width)."""
     start = first // BLOCK_SIZE
     used = storage[blocks[start : -(-last // BLOCK_SIZE)]]  # (blocks, heads, BLOCK_SIZE, head_dim)
     rows = used.swapaxes(0, 1).reshape(storage.shape[1], -1, storage.shape[3])
-    return rows[:, first - start * BLOCK_SIZE : last - start * BLOCK_SIZE].astype(np.float32)
+    rows = rows[:, first - start * BLOCK_SIZE : last - start * BLOCK_SIZE]
+    kind = cache_type(storage, width)
+    if kind.is_quantized:
+        return dequantize_rows(by_name(kind.name.upper()), rows)
+    return rows.astype(np.float32)
+
+
+def _rotates(storage: KVArray, width: int, has_values: bool) -> bool:
+    """Keys that are values, too, stay as they are: part of a rotated head is no value."""
+    return has_values and cache_type(storage, width).rotates(width)
 
 
 def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
@@ -68,6 +86,9 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
     value_dim = int(call.attributes["value_dim"])
     out = np.empty((len(q), num_heads, value_dim), np.float32)
     queries = q.reshape(len(q), num_heads, q.shape[1] // num_heads)
+    head_dim, has_values = queries.shape[2], bool(kv.values[layer].shape[3])
+    if _rotates(kv.keys[layer], head_dim, has_values):
+        queries = hadamard(queries)
     for s in range(batch.num_seqs):
         rows = slice(int(batch.query_start[s]), int(batch.query_start[s + 1]))
         position = batch.positions[rows, None]
@@ -75,9 +96,9 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
         first = 0 if window is None else max(0, int(position[0, 0]) - int(window) + 1)
         last = int(batch.seq_lens[s])
         blocks = batch.block_tables[group, s]
-        keys = _gather(kv.keys[layer], blocks, first, last)
-        if kv.values[layer].shape[3]:
-            values = _gather(kv.values[layer], blocks, first, last)
+        keys = _gather(kv.keys[layer], head_dim, blocks, first, last)
+        if has_values:
+            values = _gather(kv.values[layer], value_dim, blocks, first, last)
         else:
             values = keys[..., :value_dim]
         key_position = np.arange(first, last)
@@ -97,6 +118,8 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
             weights = np.exp(scores - highest)
             total = weights.sum(axis=1, keepdims=True) + np.exp(sinks[head] - highest)
             out[rows, head] = weights @ v / total
+    if has_values and _rotates(kv.values[layer], value_dim, has_values):
+        out = hadamard(out)
     return out.reshape(len(q), num_heads * value_dim)
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from edgellm.gguf_loader import open_gguf
 from edgellm.kernels import reference
-from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
+from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES, KVStorage
 from edgellm.kernels.program import Program
 from edgellm.kv_cache import HostStore, KVTypes, allocate
 from edgellm.model_runner import Executable, ModelRunner
@@ -37,7 +37,9 @@ class Runner:
         self.blocks_each = -(-max_tokens // BLOCK_SIZE)
         groups = len(self.program.kv_groups)
         blocks = (capacity * self.blocks_each,) * groups
-        kv = allocate(self.program, blocks, KVTypes(np.float32, np.float32), capacity)
+        kv = allocate(
+            self.program, blocks, KVTypes(CACHE_TYPES["f32"], CACHE_TYPES["f32"]), capacity
+        )
         self.runner = ModelRunner(load(self.program, kv), self.program, HostStore(self.program, kv))
         self.groups = groups
         self.count = 0

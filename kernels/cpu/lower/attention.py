@@ -9,16 +9,17 @@ from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.lower.common import (
     Lowering,
     by_rows,
+    count_word,
     float_word,
     integer,
     number,
     output,
     stride,
 )
-from edgellm.kernels.cpu.plan import Plan
-from edgellm.kernels.kv import KVArray
+from edgellm.kernels.cpu.plan import BufferAddress, Plan
+from edgellm.kernels.kv import KVArray, cache_type
 from edgellm.kernels.ops.attention import alibi_slopes
-from edgellm.kernels.program import OpCall
+from edgellm.kernels.program import OpCall, Value
 
 
 def _rope_table(plan: Plan, call: OpCall) -> None:
@@ -45,22 +46,36 @@ def _position_scale(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
-def _cache_type(array: KVArray) -> str:
-    return {"float32": "f32", "float16": "f16"}[array.dtype.name]
-
-
 def _cache(plan: Plan, call: OpCall) -> tuple[KVArray, KVArray]:
     layer = integer(call, "layer")
     return plan.kv.keys[layer], plan.kv.values[layer]
 
 
+def _turned(plan: Plan, x: Value, width: int, is_needed: bool) -> BufferAddress:
+    """x, or its heads of `width` after a Hadamard rotation."""
+    if not is_needed:
+        return plan.of(x)
+    out, heads = plan.scratch(x), x.width // width
+    plan.emit(
+        ("hadamard",),
+        plan.of(x), out, stride(x), count_word(x), heads, width, float_word(width**-0.5),
+        partition=by_rows(x, heads),
+    )  # fmt: skip
+    return out
+
+
 def _store_kv(plan: Plan, call: OpCall) -> None:
     k, (keys, values) = call.inputs[0], _cache(plan, call)
     v = call.inputs[-1]  # the keys again, of which nothing is copied, where values are part of them
+    head_dim = k.width // keys.shape[1]
+    value_dim = v.width // keys.shape[1] if values.shape[3] else 0
+    key_type, value_type = cache_type(keys, head_dim), cache_type(values, value_dim)
     plan.emit(
-        ("store_kv", _cache_type(keys), _cache_type(values)),
-        plan.of(k), stride(k), plan.of(v), stride(v), keys.ctypes.data, values.ctypes.data,
-        integer(call, "group"), keys.shape[1], keys.shape[3], values.shape[3],
+        ("store_kv", key_type.name, value_type.name),
+        _turned(plan, k, head_dim, key_type.rotates(head_dim) and value_dim > 0), stride(k),
+        _turned(plan, v, value_dim, value_dim > 0 and value_type.rotates(value_dim)), stride(v),
+        keys.ctypes.data, values.ctypes.data, integer(call, "group"), keys.shape[1], head_dim,
+        value_dim,
         partition=by_rows(k, keys.shape[1]), stores=(plan.caches[integer(call, "layer")],),
     )  # fmt: skip
 
@@ -70,25 +85,31 @@ def _attention(plan: Plan, call: OpCall) -> None:
     q, out = call.inputs[0], output(call)
     keys, values = _cache(plan, call)
     heads, kv_heads = integer(call, "num_heads"), integer(call, "num_kv_heads")
-    value_dim = integer(call, "value_dim")
-    largest, most = max(keys.shape[3], value_dim), layout.MAX_HEAD_DIM
+    head_dim, value_dim = q.width // heads, integer(call, "value_dim")
+    largest, most = max(head_dim, value_dim), layout.MAX_HEAD_DIM
     if largest > most:
         raise BackendError(f"heads of {largest} numbers: the cpu backend has at most {most}")
     sinks = plan.vector(call.weights[0]) if call.weights else 0
     ramp = np.arange(8, dtype=np.float32)
     slopes = alibi_slopes(heads, float(call.attributes.get("alibi", 0.0)))
-    is_int8 = plan.wants_int8(out) and value_dim % layout.ACTIVATION_BLOCK == 0
-    values_in = _cache_type(values) if values.shape[3] else "keys"
+    has_values = values.shape[3] > 0
+    key_type = cache_type(keys, head_dim)
+    values_in = cache_type(values, value_dim).name if has_values else "keys"
+    is_turned = has_values and cache_type(values, value_dim).rotates(value_dim)
+    query = _turned(plan, q, head_dim, has_values and key_type.rotates(head_dim))
+    is_int8 = not is_turned and plan.wants_int8(out) and value_dim % layout.ACTIVATION_BLOCK == 0
     plan.emit(
-        ("attention", _cache_type(keys), values_in),
-        plan.of(q), stride(q), plan.new(out), stride(out), keys.ctypes.data, values.ctypes.data,
-        integer(call, "group"), heads, kv_heads, keys.shape[3], value_dim,
+        ("attention", key_type.name, values_in),
+        query, stride(q), plan.new(out), stride(out), keys.ctypes.data, values.ctypes.data,
+        integer(call, "group"), heads, kv_heads, head_dim, value_dim,
         float_word(number(call, "scale")), int(call.attributes.get("window", 0)),
         float_word(float(call.attributes.get("softcap", 0.0))), sinks,
         plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
         plan.matrix(np.concatenate([ramp, slopes])[None]) if "alibi" in call.attributes else 0,
         loads=(plan.caches[integer(call, "layer")],),
     )  # fmt: skip
+    if is_turned:
+        plan.buffers[out] = _turned(plan, out, value_dim, True).buffer
 
 
 LOWERINGS: Mapping[str, Lowering] = {

@@ -17,6 +17,7 @@ _FAMILIES = (
     "embed",
     "executor",
     "float_matmul",
+    "hadamard",
     "heads",
     "matmul",
     "moe",

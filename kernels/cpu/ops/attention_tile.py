@@ -9,9 +9,9 @@ import numpy as np
 
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import MAX_HEAD_DIM, SCRATCH_BYTES
+from edgellm.kernels.cpu.ops.cache import LAYOUTS
 from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, tanh
-from edgellm.kernels.cpu.ops.store_kv import CACHE_TYPES
-from edgellm.kernels.cpu.rows_product import ELEMENT_BYTES, make_rows_product
+from edgellm.kernels.cpu.rows_product import make_rows_product
 from edgellm.kernels.cpu.simd import (
     fma,
     load_f32,
@@ -91,25 +91,6 @@ def weights_of(scores, count, scale, cap, ramp, slope, ahead):
     return largest, sum_lanes(total)
 
 
-def _make_widen(cache_type):
-    load, load_head = CACHE_TYPES[cache_type][:2]
-    element = ELEMENT_BYTES[cache_type]
-
-    @inline
-    def widen(source, target, rows, width, padded):
-        """rows x width cache elements to float32 rows of `padded`."""
-        for r in range(rows):
-            for i in range(0, width, 8):
-                place = source + (r * width + i) * element
-                out = target + 4 * (r * padded + i)
-                if i + 8 <= width:
-                    store_f32(out, load(place))
-                else:
-                    store_f32(out, load_head(place, width - i))
-
-    return widen
-
-
 @inline
 def turn(source, target, width, padded):
     """A widened block of keys, (width, slot), to (slot, dimension) rows of `padded`."""
@@ -119,19 +100,25 @@ def turn(source, target, width, padded):
             transpose_f32(place, 4 * BLOCK_SIZE, out, 4 * padded)
 
 
+def _direct_products(cache_type):
+    """Products with `MANY` rows and with one; quantised types are widened first."""
+    element = cache_type if LAYOUTS[cache_type].is_direct else "f32"
+    return make_rows_product(element, MANY, 4), make_rows_product(element, 1, 4)
+
+
 def make_tile(key_type, value_type):
     """tile(...): max, sum and output of one tile of keys for the rows of an item, in scratch.
 
     value_type "keys": the values are the first value_dim numbers of the keys.
     """
     from_keys = value_type == "keys"
-    value_type = key_type if from_keys else value_type
-    widen_k, widen_v = _make_widen(key_type), _make_widen(value_type)
-    k_bytes, v_bytes = ELEMENT_BYTES[key_type], ELEMENT_BYTES[value_type]
-    k_many = make_rows_product(key_type, MANY, 4)
-    k_one = make_rows_product(key_type, 1, 4)
-    v_many = make_rows_product(value_type, MANY, 4)
-    v_one = make_rows_product(value_type, 1, 4)
+    keys_lie, values_lie = LAYOUTS[key_type], LAYOUTS[key_type if from_keys else value_type]
+    widen_keys, widen_values = keys_lie.widen_keys, values_lie.widen_values
+    k_per_32, v_per_32 = keys_lie.bytes_per_32, values_lie.bytes_per_32
+    k_bytes, v_bytes = k_per_32 // 32, v_per_32 // 32  # of an element that is read directly
+    k_direct, v_direct = keys_lie.is_direct, values_lie.is_direct
+    k_many, k_one = _direct_products(key_type)
+    v_many, v_one = _direct_products(key_type if from_keys else value_type)
     wide_many = make_rows_product("f32", MANY, 4)
     wide_one = make_rows_product("f32", 1, 4)
     wide_narrow = make_rows_product("f32", 1, 1)
@@ -208,19 +195,20 @@ def make_tile(key_type, value_type):
         KV heads and which; low, high: the keys of the tile that any row sees; ramp: see
         weights_of.
         """
-        key_bytes, value_bytes = BLOCK_SIZE * head_dim * k_bytes, BLOCK_SIZE * value_dim * v_bytes
+        key_bytes, value_bytes = head_dim * k_per_32, value_dim * v_per_32  # 32 slots a block
         wide, turned = scratch + BLOCK_AT, scratch + TURNED_AT
         padded = (value_dim + 7) // 8 * 8
+        seen = min(head_dim, (value_dim + 31) // 32 * 32)  # of keys that are values: whole scales
         is_direct = rows <= DIRECT_ROWS and head_dim % 32 == 0 and value_dim % 32 == 0
         begin, end = low // BLOCK_SIZE, (high + BLOCK_SIZE - 1) // BLOCK_SIZE
         for block in range(begin, end):
             matrix = keys + (i32(table, block) * heads + head) * key_bytes
             at = 4 * block * BLOCK_SIZE
-            if is_direct:
+            if is_direct and k_direct:
                 row_bytes = BLOCK_SIZE * k_bytes
                 scores_of_block(k_many, k_one, scratch, rows, matrix, row_bytes, head_dim, at)
             else:
-                widen_k(matrix, wide, head_dim, BLOCK_SIZE, BLOCK_SIZE)
+                widen_keys(matrix, wide, head_dim)
                 row_bytes = 4 * BLOCK_SIZE
                 scores_of_block(wide_many, wide_one, scratch, rows, wide, row_bytes, head_dim, at)
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
@@ -239,18 +227,18 @@ def make_tile(key_type, value_type):
             place = i32(table, block) * heads + head
             at = block * BLOCK_SIZE
             if from_keys:
-                widen_k(keys + place * key_bytes, turned, value_dim, BLOCK_SIZE, BLOCK_SIZE)
+                widen_keys(keys + place * key_bytes, turned, seen)
                 turn(turned, wide, value_dim, padded)
                 values_of_block(wide_many, wide_one, scratch, rows, at, wide, 4 * padded, 4, padded)
                 rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
-            elif is_direct:
+            elif is_direct and v_direct:
                 row_bytes = value_dim * v_bytes
                 matrix = values + place * value_bytes
                 values_of_block(
                     v_many, v_one, scratch, rows, at, matrix, row_bytes, v_bytes, value_dim
                 )
             else:
-                widen_v(values + place * value_bytes, wide, BLOCK_SIZE, value_dim, padded)
+                widen_values(values + place * value_bytes, wide, value_dim, padded)
                 values_of_block(wide_many, wide_one, scratch, rows, at, wide, 4 * padded, 4, padded)
                 rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
 

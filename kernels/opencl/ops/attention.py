@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from edgellm.errors import BackendError
 from edgellm.kernels.opencl.ops.common import output, real, vector, whole
 from edgellm.kernels.opencl.plan import (
     STEP,
@@ -56,6 +57,10 @@ def _key(plan: Plan, call: OpCall, function: str, *more: tuple[str, int]) -> Ker
     """A kernel that knows how keys and values of the op's layer are stored."""
     layer = int(call.attributes["layer"])
     keys, values = plan.kv.keys[layer], plan.kv.values[layer]
+    if np.uint8 in (keys.dtype, values.dtype):
+        raise BackendError(
+            "the opencl backend stores keys and values as f16 or f32: choose one as kv_cache_type"
+        )
     definitions = [("HEAD_DIM", keys.shape[3]), ("STORED_DIM", values.shape[3])]
     definitions += [("KEYS_HALF", 1)] if keys.dtype == np.float16 else []
     definitions += [("VALUES_HALF", 1)] if values.dtype == np.float16 else []

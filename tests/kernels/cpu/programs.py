@@ -9,7 +9,7 @@ import numpy.typing as npt
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.cpu.self_check import random_rows
 from edgellm.kernels.formats import FORMATS, by_name, quantize_rows
-from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage
+from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES, KVArray, KVStorage
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import Program, Value, Weight
 
@@ -20,7 +20,6 @@ VOCABULARY = 64
 MAX_STREAMS = 8
 # Formats that products are computed with.
 COMPUTED = [fmt for fmt in FORMATS.values() if fmt.name != "F64"]
-CACHE_TYPES = {"f16": np.float16, "f32": np.float32}
 
 
 def stored(values: npt.ArrayLike, name: str = "F32") -> Weight:
@@ -114,8 +113,10 @@ def storage(program: Program, blocks: int, keys: str = "f32", values: str = "f32
     """Room for so many blocks a layer, full of NaN: what nobody wrote must not be read."""
 
     def room(name: str, widths: list[int]) -> tuple[KVArray, ...]:
+        kind = CACHE_TYPES[name]
+        nan = 255 if kind.is_quantized else np.nan  # a half of these bytes is not a number either
         return tuple(
-            np.full((blocks, kv.num_kv_heads, BLOCK_SIZE, width), np.nan, CACHE_TYPES[name])
+            np.full((blocks, kv.num_kv_heads, BLOCK_SIZE, kind.columns(width)), nan, kind.dtype)
             for kv, width in zip(program.kv_layers, widths, strict=True)
         )
 

@@ -244,10 +244,12 @@ def forget(kv: KVStorage, stream: Stream, window: int | None) -> None:
     if window is not None:
         past = max(0, stream.computed - window + 1) // BLOCK_SIZE
         for array in (*kv.keys, *kv.values):
-            array[stream.tables[0][:past]] = np.nan
+            array[stream.tables[0][:past]] = 255 if array.dtype == np.uint8 else np.nan
 
 
-@pytest.mark.parametrize("cache, head_dim", [("f16", 20), ("f16", 64), ("f32", 64)])
+@pytest.mark.parametrize(
+    "cache, head_dim", [("f16", 20), ("f16", 64), ("f32", 64), ("q8_0", 64), ("q4_0", 96)]
+)
 @pytest.mark.parametrize("sinks", [False, True], ids=["", "sinks"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_ten_ways(
@@ -290,7 +292,7 @@ def test_recurrences_ten_ways(backends: Mapping[int, CpuBackend], is_fine: bool)
         assert_same_bits(prompt_rows(backends, program, "f32", way), expected)
 
 
-@pytest.mark.parametrize("cache", ["f16", "f32"])
+@pytest.mark.parametrize("cache", ["f16", "f32", "q8_0"])
 def test_latent_attention_ten_ways(backends: Mapping[int, CpuBackend], cache: str) -> None:
     """One KV head for many query heads, the values in the keys."""
     rng = np.random.default_rng(12)
