@@ -70,8 +70,11 @@ class Architecture:
     window_period: of so many layers the last sees everything and the others a sliding window;
     1: none is windowed. all_windowed: every layer is.
     norm, residual: above. pre_norm: blocks read normed input; False: only their output is normed.
-    qk_norm_last: queries and keys are normed after rotation. gated_queries: each head's queries
-    come with as many numbers that gate its result. key_heads: see Builder.delta_rule.
+    qk_norm_last: queries and keys are normed after rotation. value_norm: values are normed too,
+    without a weight. values_from_keys: of layers without a window, those without a projection
+    of values take their keys.
+    gated_queries: each head's queries come with as many numbers that gate its result.
+    key_heads: see Builder.delta_rule.
     output_norm: the tensor with which the last hidden states are normed.
     attention_width: scores are divided by its square root. attention_softcap, final_softcap: caps
     of scores and logits where no key says one, 0 is none; None: the family has none, whatever the
@@ -99,6 +102,8 @@ class Architecture:
     residual: Residual = "sequential"
     pre_norm: bool = True
     qk_norm_last: bool = False
+    value_norm: bool = False
+    values_from_keys: bool = False
     gated_queries: bool = False
     key_heads: KeyHeads = "grouped"
     output_norm: str = "output_norm"

@@ -2,6 +2,7 @@
 
 import math
 
+from edgellm.errors import GGUFError
 from edgellm.kernels.ops import RopeLayout
 from edgellm.kernels.program import Value
 from edgellm.models.recorder import Recorder
@@ -14,21 +15,18 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
     Sources: Ainslie et al. 2023; Press et al. 2021 (ALiBi); Xiao et al. 2023 (sinks).
     """
     config, row, prefix = r.config, r.architecture, f"blk.{layer}"
-    heads, kv_heads = config.num_heads[layer], config.num_kv_heads[layer]
-    q, k, v = (_clamped(r, part) for part in _projections(r, layer, x))
+    heads, head_dim = config.num_heads[layer], config.head_dim_of(layer)
+    shared = _source_of_keys(r, layer)
+    if shared is None:
+        q, k, v = (_clamped(r, part) for part in _projections(r, layer, x))
+    else:
+        q, k, v = _queries(r, layer, x), None, None
     gate = None
     if row.gated_queries:
-        gate = r.builder.columns(q, config.head_dim, config.head_dim, heads)
-        q = r.builder.columns(q, 0, config.head_dim, heads)
-    if not row.qk_norm_last:
-        q, k = _normed(r, layer, q, k)
-    alibi = row.alibi(config)
-    if row.rope is not None and not alibi and row.rotates(config, layer):
-        table, layout = r.rope_table(layer), _layout(r, row.rope)
-        q = r.builder.rope(q, table, heads, layout)
-        k = r.builder.rope(k, table, kv_heads, layout)
-    if row.qk_norm_last:
-        q, k = _normed(r, layer, q, k)
+        gate = r.builder.columns(q, head_dim, head_dim, heads)
+        q = r.builder.columns(q, 0, head_dim, heads)
+    q = _placed(r, layer, q, "attn_q_norm", heads)
+    k = None if k is None else _placed(r, layer, k, "attn_k_norm", config.num_kv_heads[layer])
     if config.temperature_scale is not None:
         period = config.rope_scaling.original_context
         q = r.builder.position_scale(q, period, config.temperature_scale)
@@ -37,33 +35,62 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
         k,
         v,
         num_heads=heads,
-        num_kv_heads=kv_heads,
+        num_kv_heads=config.num_kv_heads[layer],
         scale=config.attention_scale or 1 / math.sqrt(row.attention_width(config)),
         window=config.windows[layer],
         softcap=config.attention_softcap,
-        alibi=alibi or None,
+        alibi=row.alibi(config) or None,
         sinks=r.weights.optional_vector(f"{prefix}.attn_sinks.weight", heads),
+        shared=None if shared is None else r.kv_layers[shared],
     )
+    if shared is None:
+        r.kv_layers[layer] = len(r.builder.kv_layers) - 1
     if gate is not None:
         mixed = r.builder.gated(gate, mixed, "sigmoid")
     mixed = r.optional_norm(mixed, f"{prefix}.attn_sub_norm")
     return r.linear(mixed, f"{prefix}.attn_output", config.hidden_size)
 
 
+def _source_of_keys(r: Recorder, layer: int) -> int | None:
+    """The layer whose keys and values this one uses: the last of its kind that has its own."""
+    own = r.config.num_layers - r.config.shared_kv_layers
+    if layer < own:
+        return None
+    window, shape = r.config.windows[layer], r.config.num_kv_heads[layer]
+    for source in reversed(range(own)):
+        if r.config.windows[source] == window and r.config.num_kv_heads[source] == shape:
+            return source
+    raise GGUFError(
+        f"{r.config.architecture}.attention.shared_kv_layers is {r.config.shared_kv_layers}: "
+        f"no layer before blk.{own} has keys as blk.{layer} needs them"
+    )
+
+
+def _queries(r: Recorder, layer: int, x: Value) -> Value:
+    """Of a layer without keys; what a file brings for those is left."""
+    for part in ("attn_k.weight", "attn_v.weight", "attn_k_norm.weight"):
+        r.weights.leave(f"blk.{layer}.{part}")
+    width = r.config.num_heads[layer] * r.config.head_dim_of(layer)
+    return r.linear(x, f"blk.{layer}.attn_q", width)
+
+
 def _projections(r: Recorder, layer: int, x: Value) -> tuple[Value, Value, Value]:
-    """Queries, keys and values: from one matrix, or from three."""
-    prefix, head_dim = f"blk.{layer}", r.config.head_dim
-    q_width = r.config.num_heads[layer] * head_dim * (2 if r.architecture.gated_queries else 1)
-    k_width = r.config.num_kv_heads[layer] * head_dim
-    v_width = r.config.num_kv_heads[layer] * r.config.value_dim
+    """Queries, keys and values: from one matrix, or from three, or two."""
+    prefix, head_dim, row = f"blk.{layer}", r.config.head_dim_of(layer), r.architecture
+    kv_heads = r.config.num_kv_heads[layer]
+    q_width = r.config.num_heads[layer] * head_dim * (2 if row.gated_queries else 1)
+    k_width, v_width = kv_heads * head_dim, kv_heads * r.config.value_dim_of(layer)
     if r.offers(f"{prefix}.attn_qkv"):
         q, k, v = r.fused_linear(x, f"{prefix}.attn_qkv", (q_width, k_width, v_width))
-        return q, k, v
-    return (
-        r.linear(x, f"{prefix}.attn_q", q_width),
-        r.linear(x, f"{prefix}.attn_k", k_width),
-        r.linear(x, f"{prefix}.attn_v", v_width),
-    )
+    else:
+        q = r.linear(x, f"{prefix}.attn_q", q_width)
+        k = r.linear(x, f"{prefix}.attn_k", k_width)
+        may_share = row.values_from_keys and r.config.windows[layer] is None
+        same = may_share and not r.has(f"{prefix}.attn_v")
+        v = k if same else r.linear(x, f"{prefix}.attn_v", v_width)
+    if row.value_norm:
+        v = r.builder.rms_norm(v, None, r.config.norm_eps, kv_heads)
+    return q, k, v
 
 
 def _clamped(r: Recorder, x: Value) -> Value:
@@ -71,15 +98,17 @@ def _clamped(r: Recorder, x: Value) -> Value:
     return x if limit is None else r.builder.clamp(x, limit)
 
 
-def _normed(r: Recorder, layer: int, q: Value, k: Value) -> tuple[Value, Value]:
-    """Both, or neither where the file has no norm of queries."""
-    prefix = f"blk.{layer}"
-    if not r.offers(f"{prefix}.attn_q_norm"):
-        return q, k
-    return (
-        r.head_norm(q, f"{prefix}.attn_q_norm", r.config.num_heads[layer]),
-        r.head_norm(k, f"{prefix}.attn_k_norm", r.config.num_kv_heads[layer]),
-    )
+def _placed(r: Recorder, layer: int, x: Value, norm: str, heads: int) -> Value:
+    """Queries or keys normed and rotated, in the family's order; normed where queries are."""
+    row, prefix = r.architecture, f"blk.{layer}"
+    is_normed = r.offers(f"{prefix}.attn_q_norm")
+    if is_normed and not row.qk_norm_last:
+        x = r.head_norm(x, f"{prefix}.{norm}", heads)
+    if row.rope is not None and not row.alibi(r.config) and row.rotates(r.config, layer):
+        x = r.builder.rope(x, r.rope_table(layer), heads, _layout(r, row.rope))
+    if is_normed and row.qk_norm_last:
+        x = r.head_norm(x, f"{prefix}.{norm}", heads)
+    return x
 
 
 def _layout(r: Recorder, layout: RopeLayout) -> RopeLayout:

@@ -45,8 +45,10 @@ class ModelConfig:
     temperature_scale: queries beyond rope_scaling.original_context grow with it (Builder.
     position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
     magnitude of queries, keys and values. The other scales are the file's own; the row of the
-    architecture says what they do. xielu: empty without that activation. latent, experts and all
-    others: None where there are none.
+    architecture says what they do. local_...: of layers with a window. shared_kv_layers: so many
+    at the end use keys and values of earlier ones. per_layer_input_width: what a token brings to
+    each layer, 0 is nothing. xielu: empty without that activation. latent, experts and all others:
+    None where there are none.
     """
 
     architecture: str
@@ -57,8 +59,11 @@ class ModelConfig:
     num_heads: tuple[int, ...]
     num_kv_heads: tuple[int, ...]
     head_dim: int
+    local_head_dim: int
     value_dim: int
+    local_value_dim: int
     rotary_dim: int
+    local_rotary_dim: int
     rope_base: float
     local_rope_base: float
     rope_scaling: RopeScaling
@@ -76,10 +81,20 @@ class ModelConfig:
     residual_scale: float | None
     logit_scale: float | None
     final_softcap: float | None
+    shared_kv_layers: int
+    per_layer_input_width: int
     xielu: tuple[XIELU, ...]
     recurrent: RecurrentConfig
     latent: LatentConfig | None
     experts: ExpertConfig | None
+
+    def head_dim_of(self, layer: int) -> int:
+        """The width of the layer's queries and keys."""
+        return self.head_dim if self.windows[layer] is None else self.local_head_dim
+
+    def value_dim_of(self, layer: int) -> int:
+        """The width of the layer's values."""
+        return self.value_dim if self.windows[layer] is None else self.local_value_dim
 
 
 def read_config(file: GGUFFile) -> ModelConfig:
@@ -111,10 +126,9 @@ def read_config(file: GGUFFile) -> ModelConfig:
     head_dim = keys.integer(
         "attention.key_length", 1, MAX_WIDTH, default=max(1, hidden_size // max(1, *num_heads))
     )
+    local_head_dim = keys.integer("attention.key_length_swa", 1, MAX_WIDTH, default=head_dim)
     value_dim = keys.integer("attention.value_length", 1, MAX_WIDTH, default=head_dim)
-    rotary_dim = keys.integer("rope.dimension_count", 2, head_dim, default=head_dim)
-    if rotary_dim % 2:
-        raise keys.refuse("rope.dimension_count", rotary_dim, "an even number")
+    rotary_dim = _rotary_dim(keys, "rope.dimension_count", head_dim, head_dim)
     intermediate_size = tuple(
         width // row.feed_forward_divisor
         for width in keys.per_layer("feed_forward_length", num_layers, least, MAX_WIDTH)
@@ -131,8 +145,13 @@ def read_config(file: GGUFFile) -> ModelConfig:
         num_heads=num_heads,
         num_kv_heads=num_kv_heads,
         head_dim=head_dim,
+        local_head_dim=local_head_dim,
         value_dim=value_dim,
+        local_value_dim=keys.integer("attention.value_length_swa", 1, MAX_WIDTH, default=value_dim),
         rotary_dim=rotary_dim,
+        local_rotary_dim=_rotary_dim(
+            keys, "rope.dimension_count_swa", local_head_dim, min(rotary_dim, local_head_dim)
+        ),
         rope_base=rope_base,
         local_rope_base=keys.number(
             "rope.freq_base_swa", 1.0001, 1e12, default=row.local_rope_base or rope_base
@@ -152,11 +171,23 @@ def read_config(file: GGUFFile) -> ModelConfig:
         residual_scale=keys.optional_number("residual_scale"),
         logit_scale=keys.optional_number("logit_scale"),
         final_softcap=_softcap(keys, "final_logit_softcapping", row.final_softcap),
+        shared_kv_layers=keys.integer("attention.shared_kv_layers", 0, num_layers - 1, default=0),
+        per_layer_input_width=keys.integer(
+            "embedding_length_per_layer_input", 0, MAX_WIDTH, default=0
+        ),
         xielu=_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
         recurrent=recurrent,
         latent=read_latent(keys, head_dim, value_dim, rotary_dim, rope_scaling),
         experts=read_experts(keys, row, intermediate_size),
     )
+
+
+def _rotary_dim(keys: Keys, key: str, head_dim: int, default: int) -> int:
+    """How many dimensions of a head are rotated."""
+    rotary_dim = keys.integer(key, 2, head_dim, default=default)
+    if rotary_dim % 2:
+        raise keys.refuse(key, rotary_dim, "an even number")
+    return rotary_dim
 
 
 def _softcap(keys: Keys, key: str, default: float | None) -> float | None:

@@ -5,6 +5,8 @@ Which block a layer has is read off its tensors, so that hybrid models need noth
 
 from collections.abc import Callable
 
+import numpy as np
+
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.kernels.program import Program, Value, Weight
@@ -15,6 +17,7 @@ from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
 from edgellm.models.experts import expert_mlp
 from edgellm.models.feed_forward import mlp
 from edgellm.models.latent import latent_attention
+from edgellm.models.per_layer_inputs import per_layer_inputs, with_layer_input
 from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
 from edgellm.models.state_space import mamba, mamba2_beside_attention
@@ -53,8 +56,12 @@ def record(file: GGUFFile, config: ModelConfig, context_length: int) -> Program:
     vocab_size = _vocab_size(file)
     table = r.weights.matrix("token_embd.weight", vocab_size, config.hidden_size)
     x = _embedding(r, table)
+    r.per_layer_inputs = per_layer_inputs(r, x, vocab_size)
     for layer in range(config.num_layers):
-        x = _layer(r, layer, x)
+        x = with_layer_input(r, layer, _layer(r, layer, x))
+        scale = r.weights.optional_vector(f"blk.{layer}.layer_output_scale.weight", 1)
+        if scale is not None:
+            x = b.multiply(x, float(scale.data.view(np.float32)[0, 0]))
     x = r.norm(b.select_outputs(x), row.output_norm)
     logits = r.linear(x, "output", vocab_size) if r.has("output") else b.matmul(x, table)
     logits = _scaled(r, logits, row.logit_factor(config))

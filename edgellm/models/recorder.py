@@ -27,6 +27,8 @@ class Recorder:
     weights: Weights
     context_length: int
     builder: Builder = field(default_factory=Builder)
+    kv_layers: dict[int, int] = field(default_factory=dict)  # layer -> Builder.kv_layers
+    per_layer_inputs: Value | None = None
     _rope_tables: dict[bool, Value] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
@@ -119,7 +121,9 @@ class Recorder:
     def _local_rope(self) -> Value:
         config = self.config
         return self.builder.rope_table(
-            vector("rope.local", inverse_frequencies(config.rotary_dim, config.local_rope_base))
+            vector(
+                "rope.local", inverse_frequencies(config.local_rotary_dim, config.local_rope_base)
+            )
         )
 
     def _rope(self) -> Value:

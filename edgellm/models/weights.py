@@ -41,6 +41,10 @@ class Weights:
         """Whether the file holds this tensor and the model has it."""
         return self._stored(name) in self.file.tensors and _of_layer(name) not in self.absent
 
+    def leave(self, name: str) -> None:
+        """A tensor that the file may bring and nobody needs."""
+        self.read.add(name)
+
     def offers(self, name: str) -> bool:
         """Like `has`, for what a family may have: one layer has it as all others do."""
         found = self.has(name)

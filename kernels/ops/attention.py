@@ -53,7 +53,7 @@ class AttentionOps(Recording):
     def attention(
         self,
         q: Value,
-        k: Value,
+        k: Value | None,
         v: Value | None,
         *,
         num_heads: int,
@@ -64,6 +64,7 @@ class AttentionOps(Recording):
         softcap: float | None = None,
         alibi: float | None = None,
         sinks: Weight | None = None,
+        shared: int | None = None,
     ) -> Value:
         """Appends k and v to the layer's cache, then softmax(scale * q k^T) v over the past.
 
@@ -75,21 +76,17 @@ class AttentionOps(Recording):
         each position of distance then lowers a score by its head's slope. sinks: float vector of
         num_heads, for each head the score of one more key whose value is zero; it is merged after
         the last tile. Keys and values are always read back from the cache, the current rows
-        included; partial results are per ATTENTION_TILE keys, merged in order.
+        included; partial results are per ATTENTION_TILE keys, merged in order. Without k the
+        keys and values are those of an earlier attention: `shared` indexes kv_layers.
         """
-        if window not in self.windows:
-            self.windows.append(window)
-        group = self.windows.index(window)
-        layer = len(self.kv_layers)
-        head_dim = k.width // num_kv_heads
-        stored_dim = v.width // num_kv_heads if v is not None else 0
-        self.kv_layers.append(KVLayer(group, num_kv_heads, head_dim, stored_dim))
-        stored = (k,) if v is None else (k, v)
-        self.record("store_kv", stored, (), None, {"layer": layer, "group": group})
-        value_dim = stored_dim or value_dim or head_dim
+        layer = self._store_kv(k, v, num_kv_heads, window) if k is not None else shared
+        if layer is None:
+            raise ValueError("attention needs keys, or a layer to share those of")
+        kv = self.kv_layers[layer]
+        value_dim = kv.value_dim or value_dim or kv.head_dim
         attributes: dict[str, int | float | str] = {
             "layer": layer,
-            "group": group,
+            "group": kv.group,
             "num_heads": num_heads,
             "num_kv_heads": num_kv_heads,
             "value_dim": value_dim,
@@ -104,3 +101,15 @@ class AttentionOps(Recording):
         output = self.new_value(num_heads * value_dim, "tokens")
         self.record("attention", (q,), (sinks,), output, attributes)
         return output
+
+    def _store_kv(self, k: Value, v: Value | None, num_kv_heads: int, window: int | None) -> int:
+        """A cache of its own for the layer; returns its index."""
+        if window not in self.windows:
+            self.windows.append(window)
+        group = self.windows.index(window)
+        layer = len(self.kv_layers)
+        value_dim = v.width // num_kv_heads if v is not None else 0
+        self.kv_layers.append(KVLayer(group, num_kv_heads, k.width // num_kv_heads, value_dim))
+        stored = (k,) if v is None else (k, v)
+        self.record("store_kv", stored, (), None, {"layer": layer, "group": group})
+        return layer

@@ -62,6 +62,8 @@ def random_tensor(name: str, shape: tuple[int, ...], format_name: str | None = N
         values = values * 0.1 + 1
     else:
         values *= shape[0] ** -0.5 if len(shape) > 1 else 0.3
+    if name.endswith(("rope_freqs.weight", "output_scale.weight")):
+        values = 1 + np.abs(values)
     if name.endswith("ssm_a"):
         values = -np.abs(values)  # states decay
     small = name.endswith(("norm.weight", ".bias")) or "ffn_gate_inp" in name

@@ -30,6 +30,11 @@ def _gemma3_attention_width(config: "ModelConfig") -> float:
     return config.hidden_size / config.num_heads[0] if is_27b else config.head_dim
 
 
+def _one(config: "ModelConfig") -> float:
+    """Scores are not divided: norms of queries and keys keep them small."""
+    return 1.0
+
+
 def _square_of_head_dim(config: "ModelConfig") -> float:
     """Scores are divided by head_dim itself (maximal update parametrisation)."""
     return config.head_dim**2
@@ -122,6 +127,17 @@ ROWS: Mapping[str, Architecture] = {
         final_softcap=0.0,
         activation="gelu_tanh",
     ),
+    "gemma4": Architecture(
+        rope="split",
+        local_rope=True,
+        local_rope_base=10000.0,
+        value_norm=True,
+        values_from_keys=True,
+        attention_width=_one,
+        final_softcap=0.0,
+        embedding_factor=_root_of_hidden_size,
+        activation="gelu_tanh",
+    ),
     "glm4": Architecture(rope="interleaved", sections_split=True),
     "gpt2": Architecture(rope=None, norm="layer", activation="gelu_tanh", gated=False),
     "gptneox": Architecture(
@@ -167,7 +183,14 @@ ROWS: Mapping[str, Architecture] = {
     "qwen2vl": Architecture(rope="split"),  # text: all sections of positions are the same
     "qwen3": Architecture(rope="split"),
     "qwen3vl": Architecture(rope="split"),
-    "refact": Architecture(rope=None, alibi=_bloom_alibi),
+    "refact": Architecture(
+        rope=None,
+        alibi=_bloom_alibi,
+        absent=(
+            *("attn_output.bias", "ffn_gate.bias", "ffn_up.bias", "ffn_down.bias"),
+            "rope_freqs.weight",
+        ),
+    ),
     "seed_oss": Architecture(rope="split"),
     "smollm3": Architecture(rope="interleaved", rotates=_not_every_fourth),
     "stablelm": Architecture(rope="split", norm="layer", residual="by_norm"),

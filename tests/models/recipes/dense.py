@@ -12,6 +12,7 @@ from tests.models.recipes.parts import (
     FUSED_MLP,
     FUSED_QKV,
     GATE,
+    HEAD_DIM,
     HIDDEN,
     LAYERS,
     MLP,
@@ -24,6 +25,7 @@ from tests.models.recipes.parts import (
     QK_NORM_OF_ROWS,
     QKV,
     UP_AND_DOWN,
+    VOCAB,
     Recipe,
     Shapes,
     biases,
@@ -79,6 +81,29 @@ RECIPES: dict[str, Recipe] = {
     "gemma": Recipe(LLAMA),
     "gemma2": Recipe({**LLAMA, **POST_NORMS}, windowed=(True, False) * 3),
     "gemma3": Recipe({**QWEN3, **POST_NORMS}, windowed=(True,) * 5 + (False,)),
+    "gemma4": Recipe(
+        {
+            **QWEN3,
+            **POST_NORMS,
+            "inp_gate.weight": (HIDDEN, 32),
+            "proj.weight": (32, HIDDEN),
+            "post_norm.weight": (HIDDEN,),
+            "layer_output_scale.weight": (1,),
+        },
+        {
+            **OUTPUT_NORM,
+            "rope_freqs.weight": (HEAD_DIM // 2,),
+            "per_layer_token_embd.weight": (32 * LAYERS, VOCAB),
+            "per_layer_model_proj.weight": (HIDDEN, 32 * LAYERS),
+            "per_layer_proj_norm.weight": (32,),
+        },
+        {
+            "attention.sliding_window_pattern": 4,
+            "attention.shared_kv_layers": 2,
+            "embedding_length_per_layer_input": 32,
+        },
+        windowed=(True, True, True, False),
+    ),
     "glm4": Recipe(
         {**ATTENTION, **biases(QKV), **FUSED_MLP, **POST_NORMS}, keys={"rope.dimension_count": 16}
     ),

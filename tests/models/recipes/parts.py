@@ -15,7 +15,7 @@ Shapes = dict[str, tuple[int, ...]]  # name without "blk.N." -> ggml shape
 class Recipe:
     """layer: tensors of each layer. top: those beside token_embd. keys: metadata beside what all
     have, without the architecture's name; bare_keys: those whose names have none. windowed: which
-    of the layers that attend see WINDOW keys only. other: tensors of the layers that have not
+    of the layers that have keys see WINDOW of them only. other: tensors of the layers that have not
     those of `layer`.
     """
 

@@ -1,0 +1,160 @@
+"""Gemma 4 against its formulas in float64: heads of two widths, shared keys, per-layer inputs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from edgellm.errors import GGUFError
+from edgellm.kernels.reference import activation
+from tests.gguf_writer import Tensor
+from tests.models.recipes.parts import (
+    CONTEXT,
+    HEAD_DIM,
+    HEADS,
+    HIDDEN,
+    KV_HEADS,
+    LAYERS,
+    VOCAB,
+    WINDOW,
+)
+from tests.models.running import logits_of
+from tests.models.tiny import random_tensor, write_tiny
+
+Array = npt.NDArray[np.float64]
+LOCAL_DIM, PER_LAYER = 16, 32
+WINDOWED = (True, True, False, True, True, False)
+OWN_KEYS = 4  # layers 4 and 5 use those of 3 and 2
+LOCAL_SHAPES = {
+    "attn_q.weight": (HIDDEN, HEADS * LOCAL_DIM),
+    "attn_k.weight": (HIDDEN, KV_HEADS * LOCAL_DIM),
+    "attn_v.weight": (HIDDEN, KV_HEADS * LOCAL_DIM),
+    "attn_q_norm.weight": (LOCAL_DIM,),
+    "attn_k_norm.weight": (LOCAL_DIM,),
+    "attn_output.weight": (HEADS * LOCAL_DIM, HIDDEN),
+}
+IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3]
+
+
+def edit(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+    """Windowed layers get narrower heads, others no values; the last two layers no keys."""
+    keys |= {
+        "gemma4.attention.sliding_window_pattern": np.array(WINDOWED, np.bool_),
+        "gemma4.attention.key_length_swa": LOCAL_DIM,
+        "gemma4.attention.value_length_swa": LOCAL_DIM,
+        "gemma4.rope.dimension_count_swa": LOCAL_DIM,
+        "gemma4.rope.freq_base_swa": 1000.0,
+        "gemma4.final_logit_softcapping": 5.0,
+    }
+    kept = []
+    for tensor in tensors:
+        name, shape = tensor[0], tensor[1]
+        _, layer, part = name.split(".", 2) if name.startswith("blk.") else ("", "0", name)
+        is_local = WINDOWED[int(layer)]
+        if part in ("attn_k.weight", "attn_v.weight", "attn_k_norm.weight"):
+            if int(layer) >= OWN_KEYS or (part == "attn_v.weight" and not is_local):
+                continue
+        if is_local:
+            shape = LOCAL_SHAPES.get(part, shape)
+        kept.append(random_tensor(name, shape, "F32"))
+    tensors[:] = kept
+
+
+def numbers(name: str, *shape: int) -> Array:
+    """What the file holds, by numpy's order of dimensions."""
+    tensor = random_tensor(name, tuple(reversed(shape)), "F32")
+    return np.asarray(tensor[3]).view(np.float32).reshape(shape).astype(np.float64)
+
+
+def rms(x: Array, weight: Array | float = 1.0) -> Array:
+    normed: Array = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5) * weight
+    return normed
+
+
+def gelu(x: Array) -> Array:
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def rotated(x: Array, base: float, divisors: Array | float) -> Array:
+    """x (tokens, heads, dim)."""
+    half = x.shape[-1] // 2
+    angles = np.arange(len(x))[:, None] * base ** -(np.arange(half) / half) / divisors
+    cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+
+def forward(ids: list[int]) -> Array:
+    tokens, caches = len(ids), {}
+    x = numbers("token_embd.weight", VOCAB, HIDDEN)[ids] * np.sqrt(HIDDEN)
+    table = numbers("per_layer_token_embd.weight", VOCAB, LAYERS * PER_LAYER)[ids]
+    projected = x @ numbers("per_layer_model_proj.weight", LAYERS * PER_LAYER, HIDDEN).T
+    projected = (projected / np.sqrt(HIDDEN)).reshape(tokens, LAYERS, PER_LAYER)
+    projected = rms(projected, numbers("per_layer_proj_norm.weight", PER_LAYER))
+    looked_up = table.reshape(tokens, LAYERS, PER_LAYER) * np.sqrt(PER_LAYER)
+    inputs = (projected + looked_up) / np.sqrt(2)
+    for layer in range(LAYERS):
+        w = _weights_of(layer)
+        h = rms(x, w("attn_norm", HIDDEN))
+        dim = LOCAL_DIM if WINDOWED[layer] else HEAD_DIM
+        place = _rotation(WINDOWED[layer])
+        q = (h @ w("attn_q", HEADS * dim, HIDDEN).T).reshape(tokens, HEADS, dim)
+        q = place(rms(q, w("attn_q_norm", dim)))
+        if layer < OWN_KEYS:
+            k = (h @ w("attn_k", KV_HEADS * dim, HIDDEN).T).reshape(tokens, KV_HEADS, dim)
+            v = k
+            if WINDOWED[layer]:
+                v = (h @ w("attn_v", KV_HEADS * dim, HIDDEN).T).reshape(tokens, KV_HEADS, dim)
+            caches[WINDOWED[layer]] = place(rms(k, w("attn_k_norm", dim))), rms(v)
+        mixed = _attend(q, *caches[WINDOWED[layer]], WINDOW if WINDOWED[layer] else CONTEXT)
+        mixed = mixed @ w("attn_output", HIDDEN, HEADS * dim).T
+        x = x + rms(mixed, w("post_attention_norm", HIDDEN))
+        h = rms(x, w("ffn_norm", HIDDEN))
+        h = gelu(h @ w("ffn_gate", 96, HIDDEN).T) * (h @ w("ffn_up", 96, HIDDEN).T)
+        x = x + rms(h @ w("ffn_down", HIDDEN, 96).T, w("post_ffw_norm", HIDDEN))
+        h = gelu(x @ w("inp_gate", PER_LAYER, HIDDEN).T) * inputs[:, layer]
+        x = x + rms(h @ w("proj", HIDDEN, PER_LAYER).T, w("post_norm", HIDDEN))
+        x = x * w("layer_output_scale", 1)
+    x = rms(x, numbers("output_norm.weight", HIDDEN))
+    logits: Array = 5 * np.tanh(x @ numbers("token_embd.weight", VOCAB, HIDDEN).T / 5)
+    return logits
+
+
+def _weights_of(layer: int) -> Callable[..., Array]:
+    return lambda name, *shape: numbers(f"blk.{layer}.{name}.weight", *shape)
+
+
+def _rotation(windowed: bool) -> Callable[[Array], Array]:
+    if windowed:
+        return lambda x: rotated(x, 1000.0, 1.0)
+    divisors = numbers("rope_freqs.weight", HEAD_DIM // 2)
+    return lambda x: rotated(x, 50000.0, divisors)
+
+
+def _attend(q: Array, k: Array, v: Array, window: int) -> Array:
+    k, v = (np.repeat(x, HEADS // KV_HEADS, axis=1) for x in (k, v))
+    scores = np.einsum("qhd,khd->hqk", q, k)
+    ahead = np.arange(len(q))[None, :] - np.arange(len(q))[:, None]
+    scores[:, (ahead > 0) | (ahead <= -window)] = -np.inf
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    mixed: Array = np.einsum("hqk,khd->qhd", weights, v)
+    return mixed.reshape(len(q), -1)
+
+
+def test_logits_are_those_of_the_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activation, "_half", lambda x: x)
+    got = logits_of(write_tiny(tmp_path, "gemma4", edit), IDS)
+    np.testing.assert_allclose(got, forward(IDS), rtol=1e-4, atol=1e-4)
+
+
+def test_keys_that_no_earlier_layer_has_are_refused(tmp_path: Path) -> None:
+    def share_too_many(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys["gemma4.attention.shared_kv_layers"] = LAYERS - 1
+
+    path = write_tiny(tmp_path, "gemma4", share_too_many)
+    with pytest.raises(GGUFError, match=r"shared_kv_layers is 5.*blk.1.*blk.3"):
+        logits_of(path, IDS)
