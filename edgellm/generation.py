@@ -97,8 +97,10 @@ class Generation:
         return len(self.sequence.token_ids) - self.sequence.num_prompt_tokens
 
     def _sample(self, row: Rows) -> int:
-        allowed = None if self.constraint is None else self.constraint.allowed(len(row))
-        return self.sampler.sample(row, self.sequence.token_ids, self._num_generated, allowed)
+        allowed, generated = None, self._num_generated
+        if self.constraint is not None:
+            allowed = self.constraint.allowed(len(row), self.max_tokens - generated)
+        return self.sampler.sample(row, self.sequence.token_ids, generated, allowed)
 
     def _forced(self) -> list[int]:
         """Tokens that the constraint leaves no choice about: computed with the next one drawn."""
@@ -145,6 +147,8 @@ class Generation:
         text += self.detokenizer.flush()
         if logprob is None and self.sequence.params.logprobs is not None:
             logprob = ()
+        if reason == "stop" and self.constraint is not None and self.constraint.is_ending:
+            note = f"completed early, to fit in {self.max_tokens} tokens"
         index = self.sequence.sample_index
         stop = self.detokenizer.stopped_by
         self.emit(TokenEvent(index, text, token_ids, logprob, reason, usage, timings, stop, note))

@@ -2,36 +2,45 @@
 
 import json
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from edgellm.constraints.ending import Place, closing, tokens_to_end
 from edgellm.constraints.gbnf import gbnf_to_lark
 from edgellm.constraints.schema import schema_text
-from edgellm.constraints.words import Words
+from edgellm.constraints.words import Allowed, Words
 from edgellm.errors import RequestError
 from edgellm.sampling_params import CONSTRAINTS, SamplingParams
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
-Allowed = npt.NDArray[np.bool_]  # (vocab_size,)
-
 # A blank after commas and colons, as models have seen it most, and none elsewhere: where any number
 # is allowed, small models write blanks without end.
 _JSON_FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _MAX_GRAMMAR = 4 << 20  # characters
 _MAX_MESSAGE = 400
+_HORIZON = 256  # with more tokens left than this no end is looked for
+_CHECK_EVERY = 8  # tokens after which the way to the end is measured again
+_MARGIN = 8
 
 
 class Constraint:
-    """Follows one answer, token by token."""
+    """Follows one answer, token by token.
+
+    is_ending: the answer is led to its end, because its room is running out.
+    """
 
     def __init__(self, matcher: "LLMatcher", words: Words, field: str) -> None:
         self._matcher = matcher
         self._words = words
         self._field = field
+        self._unchecked = _CHECK_EVERY  # tokens since the way to the end was measured
+        self._to_end = 0
+        self._place = Place()  # of JSON
+        self.is_ending = False
 
     @property
     def is_complete(self) -> bool:
@@ -40,23 +49,40 @@ class Constraint:
 
     def fork(self) -> "Constraint":
         """The same, at the same point, for another answer."""
-        return Constraint(self._matcher.deep_copy(), self._words, self._field)
+        other = copy(self)
+        other._matcher = self._matcher.deep_copy()
+        return other
 
-    def allowed(self, size: int) -> Allowed:
-        """Which of `size` tokens may come next. RequestError when none may."""
-        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+    def allowed(self, size: int, left: int | None = None) -> Allowed:
+        """Which of `size` tokens may come next. RequestError when none may.
+
+        left: how many the answer may still have. JSON that would just fit is led to its end, so
+        that it is valid.
+        """
+        known = self._words.unpacked(self._matcher.compute_bitmask())
         self._check()
-        allowed = np.zeros(size, np.bool_)
-        known = np.unpackbits(bits, bitorder="little")[: min(size, self._words.vocab_size)]
-        allowed[: len(known)] = known
-        if not allowed.any():
+        if not known.any():
             raise RequestError(f"{self._field} allows nothing to come next", self._field)
+        if left is not None and self._field == "json_schema" and self._must_end(left):
+            known = closing(known, self._words, self._place)
+        allowed = np.zeros(size, np.bool_)
+        allowed[: len(known)] = known[:size]
         return allowed
+
+    def _must_end(self, left: int) -> bool:
+        self._unchecked += 1
+        is_near = left <= self._to_end + _MARGIN + _CHECK_EVERY
+        if not self.is_ending and left <= _HORIZON and (is_near or self._unchecked > _CHECK_EVERY):
+            self._unchecked = 0
+            self._to_end = tokens_to_end(self._matcher, self._words, self._place, _HORIZON)
+            self.is_ending = left <= self._to_end + _MARGIN
+        return self.is_ending
 
     def accept(self, token_id: int) -> None:
         """Goes on by a token that was allowed."""
         self._matcher.consume_token(token_id)
         self._check()
+        self._place = self._place.after([self._words.pieces[token_id]])
 
     def forced(self) -> list[int]:
         """Tokens that must come next, whatever the model would say; accepted already."""

@@ -1,15 +1,22 @@
 """A model's vocabulary as llguidance wants it, made once per model."""
 
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from edgellm.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     pass
 
+Allowed = npt.NDArray[np.bool_]  # (vocab_size,)
+
 
 class Words:
-    """Takes as long as going through all tokens. vocab_size: that of the tokenizer.
+    """Takes as long as going through all tokens. vocab_size: that of the tokenizer. pieces: the
+    bytes of each token.
 
     can_force: whether text in the middle of an answer is tokenised as it would be alone, so that
     tokens can be said for certain.
@@ -21,11 +28,34 @@ class Words:
         self.vocab_size = tokenizer.vocab_size
         self.eog_ids = tokenizer.eog_ids
         self.can_force = not tokenizer.space_prefix
+        wrapper = _Wrapper(tokenizer)
+        self.pieces = wrapper.tokens
         self.inner: LLTokenizer = LLTokenizer(
-            _Wrapper(tokenizer),  # type: ignore[arg-type]
+            wrapper,  # type: ignore[arg-type]
             n_vocab=tokenizer.vocab_size,
             eos_token=sorted(tokenizer.eog_ids),
         )
+
+    @cached_property
+    def ends(self) -> Allowed:
+        """The tokens that end a generation."""
+        ends = np.zeros(self.vocab_size, np.bool_)
+        ends[list(self.eog_ids)] = True
+        return ends
+
+    @cached_property
+    def closing(self) -> tuple[Allowed, Allowed, Allowed]:
+        """Tokens that begin with a closing bracket, with a quote, and with a comma or colon."""
+        first = np.array([piece[0] if piece else 0 for piece in self.pieces])
+        brackets, quotes, commas = (
+            np.isin(first, list(marks)) & ~self.ends for marks in (b"}]", b'"', b",:")
+        )
+        return brackets, quotes, commas
+
+    def unpacked(self, bits: bytes) -> Allowed:
+        """A mask of llguidance as one entry per token."""
+        flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+        return flags[: self.vocab_size].astype(np.bool_)
 
 
 class _Wrapper:

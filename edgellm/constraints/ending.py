@@ -1,0 +1,61 @@
+"""The way to the end of a JSON value that has no room to grow any more. Knows nothing of budgets.
+
+What closes comes first: the end, then a bracket, then a quote, then a comma; inside a text the
+quote. Where none of these may come, anything may. It need not be the shortest way, but there is
+none that goes on: a number closes after its first digit, a text as soon as it is long enough, an
+array when it has enough.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgellm.constraints.words import Allowed, Words
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in JSON a text stands. is_escaped: behind a backslash."""
+
+    in_text: bool = False
+    is_escaped: bool = False
+
+    def after(self, pieces: Iterable[bytes]) -> "Place":
+        """The place behind more of the text."""
+        in_text, is_escaped = self.in_text, self.is_escaped
+        for byte in b"".join(pieces):
+            if is_escaped:
+                is_escaped = False
+            elif byte == ord("\\"):
+                is_escaped = in_text
+            elif byte == ord('"'):
+                in_text = not in_text
+        return Place(in_text, is_escaped)
+
+
+def closing(allowed: Allowed, words: Words, place: Place) -> Allowed:
+    """Of the tokens that may come next (vocab_size,), those that lead to the end."""
+    brackets, quotes, commas = words.closing
+    for tier in (quotes,) if place.in_text else (words.ends, brackets, quotes, commas):
+        chosen = allowed & tier
+        if chosen.any():
+            return chosen
+    return allowed
+
+
+def tokens_to_end(matcher: "LLMatcher", words: Words, place: Place, most: int) -> int:
+    """How many tokens that way has from here; `most` when it has as many or more."""
+    ahead, count = matcher.deep_copy(), 0
+    while count < most and not ahead.is_stopped():
+        tokens = ahead.compute_ff_tokens() if words.can_force else []
+        if not tokens:
+            chosen = closing(words.unpacked(ahead.compute_bitmask()), words, place)
+            tokens = [int(chosen.argmax())]
+        if words.ends[tokens[0]] or not ahead.consume_tokens(tokens):
+            break
+        place = place.after(words.pieces[token] for token in tokens)
+        count += len(tokens)
+    return min(count + 1, most)
