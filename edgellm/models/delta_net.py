@@ -85,10 +85,10 @@ def _projections(
 ) -> Iterator[Value]:
     """q, k, v and the gate of v; value_dim: of all heads that share a key head.
 
-    One matrix may hold them key head by key head, as Hugging Face does.
+    Early files hold them in one matrix, key head by key head, as Hugging Face does.
     """
     widths = key_dim, key_dim, value_dim, value_dim
-    if not r.has(f"{prefix}.ssm_in"):
+    if r.has(f"{prefix}.attn_qkv") or not _is_mixed(r, prefix):
         whole = [key_heads * width for width in widths]
         yield from r.fused_linear(x, f"{prefix}.attn_qkv", whole[:3])
         yield r.linear(x, f"{prefix}.attn_gate", whole[3])
@@ -111,13 +111,18 @@ def _convolved(r: Recorder, parts: list[Value], name: str, kernel: int) -> Itera
 def _rates(r: Recorder, x: Value, prefix: str, key_heads: int, shared: int) -> tuple[Value, Value]:
     """How much each head takes in and how much it forgets, before their nonlinearities."""
     heads = key_heads * shared
-    if not r.has(f"{prefix}.ssm_ba"):
+    if not _is_mixed(r, prefix):
         return (
             r.linear(x, f"{prefix}.ssm_beta", heads),
             r.linear(x, f"{prefix}.ssm_alpha", heads),
         )
     both, columns = r.linear(x, f"{prefix}.ssm_ba", 2 * heads), r.builder.columns
     return columns(both, 0, shared, key_heads), columns(both, shared, shared, key_heads)
+
+
+def _is_mixed(r: Recorder, prefix: str) -> bool:
+    """Whether matrices hold several things key head by key head."""
+    return r.has(f"{prefix}.ssm_in") or r.has(f"{prefix}.ssm_ba")
 
 
 def _unit(r: Recorder, x: Value, heads: int, factor: float = 1.0) -> Value:

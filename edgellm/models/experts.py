@@ -6,7 +6,7 @@ from edgellm.errors import GGUFError
 from edgellm.kernels.ops import ExpertGroups
 from edgellm.kernels.program import Value, Weight
 from edgellm.models.expert_config import ExpertConfig
-from edgellm.models.feed_forward import gate_and_up, gated
+from edgellm.models.feed_forward import activated, gate_and_up, gated
 from edgellm.models.recorder import Recorder
 from edgellm.models.weights import columns_of
 
@@ -26,14 +26,16 @@ def expert_mlp(r: Recorder, layer: int, x: Value) -> Value:
     routing = _route(r, experts, layer, x)
     product = partial(_product, r, experts.count, routing)
     width = experts.intermediate_size[layer]
-    if r.offers(f"{prefix}.ffn_gate_up_exps"):
+    if not r.architecture.gated:
+        hidden = activated(r, product(x, f"{prefix}.ffn_up_exps", width, x.width))
+    elif r.offers(f"{prefix}.ffn_gate_up_exps"):
         name = f"{prefix}.ffn_gate_up_exps"
         gate = product(x, name, 2 * width, x.width, slice(0, width))
-        up = product(x, name, 2 * width, x.width, slice(width, 2 * width))
+        hidden = gated(r, gate, product(x, name, 2 * width, x.width, slice(width, 2 * width)))
     else:
         gate = product(x, f"{prefix}.ffn_gate_exps", width, x.width)
-        up = product(x, f"{prefix}.ffn_up_exps", width, x.width)
-    down = product(gated(r, gate, up), f"{prefix}.ffn_down_exps", x.width, width)
+        hidden = gated(r, gate, product(x, f"{prefix}.ffn_up_exps", width, x.width))
+    down = product(hidden, f"{prefix}.ffn_down_exps", x.width, width)
     out = r.builder.moe_combine(down, routing)
     if not r.offers(f"{prefix}.ffn_down_shexp"):
         return out
@@ -62,7 +64,10 @@ def _shared(r: Recorder, experts: ExpertConfig, layer: int, x: Value) -> Value:
     """The network that every token goes through, times a gate where the file has one."""
     prefix = f"blk.{layer}"
     width = experts.shared_intermediate_size[layer]
-    hidden = gate_and_up(r, x, f"{prefix}.ffn", "_shexp", width)
+    if r.architecture.gated:
+        hidden = gate_and_up(r, x, f"{prefix}.ffn", "_shexp", width)
+    else:
+        hidden = activated(r, r.linear(x, f"{prefix}.ffn_up_shexp", width))
     out = r.linear(hidden, f"{prefix}.ffn_down_shexp", x.width)
     gate = f"{prefix}.ffn_gate_inp_shexp"
     return r.builder.moe_gate(out, r.linear(x, gate, 1)) if r.offers(gate) else out

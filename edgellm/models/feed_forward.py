@@ -13,7 +13,7 @@ def mlp(r: Recorder, layer: int, x: Value) -> Value:
     """
     prefix, width = f"blk.{layer}", r.config.intermediate_size[layer]
     if not r.architecture.gated:
-        hidden = _activated(r, layer, r.linear(x, f"{prefix}.ffn_up", width))
+        hidden = _calibrated(r, layer, r.linear(x, f"{prefix}.ffn_up", width))
     elif not r.has(f"{prefix}.ffn_gate") and _is_fused(r, f"{prefix}.ffn_up", width):
         hidden = gated(r, *r.fused_linear(x, f"{prefix}.ffn_up", (width, width)))
     else:
@@ -32,14 +32,19 @@ def _is_fused(r: Recorder, name: str, width: int) -> bool:
     return r.offers(name) and r.weights.shape(f"{name}.weight")[-1] == 2 * width
 
 
-def _activated(r: Recorder, layer: int, x: Value) -> Value:
+def activated(r: Recorder, x: Value) -> Value:
+    """activation(x), with the architecture's activation."""
+    activation = r.architecture.activation
+    assert activation != "swiglu_clamped" and activation != "bilinear"  # they need a gate
+    return r.builder.activate(x, activation)
+
+
+def _calibrated(r: Recorder, layer: int, x: Value) -> Value:
     """Also undoes the scales that AWQ calibration put into the weights. Source: Lin et al. 2023."""
     if r.config.xielu:
         shape = r.config.xielu[layer]
         return r.builder.xielu(x, shape.alpha_p, shape.alpha_n, shape.beta)
-    activation = r.architecture.activation
-    assert activation != "swiglu_clamped" and activation != "bilinear"  # they need a gate
-    y = r.builder.activate(x, activation)
+    y = activated(r, x)
     scales = r.weights.optional_vector(f"blk.{layer}.ffn.act.scales", x.width)
     if scales is None:
         return y

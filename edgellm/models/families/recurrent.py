@@ -11,13 +11,37 @@ from edgellm.models.architecture import (
 ROWS: Mapping[str, Architecture] = {
     "falcon-h1": Architecture(rope="split", absent=("attn_output.bias", "rope_freqs.weight")),
     "granitehybrid": Architecture(
-        rope="interleaved", rotates=unless_switched_off, logit_factor=divided_by_logit_scale
+        rope="interleaved",
+        rotates=unless_switched_off,
+        logit_factor=divided_by_logit_scale,
+        normalize_gates=True,
     ),
     "jamba": Architecture(rope=None),
+    "kimi-linear": Architecture(
+        rope=None,
+        gating="sigmoid",
+        normalize_gates=True,
+        absent=("attn_q.bias", "attn_k.bias", "attn_v.bias"),
+    ),
     "lfm2": Architecture(rope="split", output_norm="token_embd_norm"),
+    "lfm2moe": Architecture(
+        rope="split", output_norm="token_embd_norm", gating="sigmoid", normalize_gates=True
+    ),
     "mamba": Architecture(rope=None, residual="single"),
     "mamba2": Architecture(rope=None, residual="single"),
     "nemotron_h": Architecture(rope=None, residual="single", activation="relu2", gated=False),
+    "nemotron_h_moe": Architecture(
+        rope=None, residual="single", activation="relu2", gated=False, gating="sigmoid"
+    ),
     "plamo2": Architecture(rope="split"),
     "qwen35": Architecture(rope="split", gated_queries=True, key_heads="tiled"),
+    "qwen35moe": Architecture(
+        rope="split", gated_queries=True, key_heads="tiled", normalize_gates=True
+    ),
+    "qwen3next": Architecture(
+        rope="split",
+        gated_queries=True,
+        normalize_gates=True,
+        unused=("ssm_in.weight", "ssm_in.scale"),  # the same as attn_qkv and attn_gate
+    ),
 }

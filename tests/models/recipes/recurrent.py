@@ -1,11 +1,25 @@
 """Recipes of models with states: all layers recurrent, or most. Holds no tests."""
 
+from tests.models.recipes.experts import (
+    BIAS,
+    LATENT,
+    LATENT_KEYS,
+    PLAIN_DIM,
+    ROPE_DIM,
+    SHARED,
+    SHARED_KEYS,
+    TWO_MATRICES,
+)
 from tests.models.recipes.parts import (
     ATTENTION,
     ATTN_NORM,
+    EXPERT_KEYS,
+    EXPERT_MLP,
+    EXPERTS,
     FFN_NORM,
     FUSED_ATTENTION,
     FUSED_MLP,
+    HEADS,
     HIDDEN,
     KV_HEADS,
     LAYERS,
@@ -20,7 +34,7 @@ from tests.models.recipes.parts import (
 )
 
 INNER, KERNEL, STATE, RANK, SSM_HEADS, GROUPS = 96, 4, 16, 8, 6, 2
-SHARED = GROUPS * STATE  # width of b and of c
+GROUPED = GROUPS * STATE  # width of b and of c
 KEYS = {"ssm.inner_size": INNER, "ssm.conv_kernel": KERNEL, "ssm.state_size": STATE}
 MAMBA_KEYS = {**KEYS, "ssm.time_step_rank": RANK}
 HEAD_KEYS = {**KEYS, "ssm.time_step_rank": SSM_HEADS, "ssm.group_count": GROUPS}
@@ -53,9 +67,9 @@ STEP_NORMS: Shapes = {
     "ssm_c_norm.weight": (STATE,),
 }
 MAMBA2: Shapes = {
-    "ssm_in.weight": (HIDDEN, 2 * INNER + 2 * SHARED + SSM_HEADS),
-    "ssm_conv1d.weight": (KERNEL, INNER + 2 * SHARED),
-    "ssm_conv1d.bias": (INNER + 2 * SHARED,),
+    "ssm_in.weight": (HIDDEN, 2 * INNER + 2 * GROUPED + SSM_HEADS),
+    "ssm_conv1d.weight": (KERNEL, INNER + 2 * GROUPED),
+    "ssm_conv1d.bias": (INNER + 2 * GROUPED,),
     "ssm_dt.bias": (SSM_HEADS,),
     "ssm_a": (1, SSM_HEADS),
     "ssm_d": (1, SSM_HEADS),
@@ -63,19 +77,23 @@ MAMBA2: Shapes = {
     "ssm_out.weight": (INNER, HIDDEN),
 }
 DELTA_NET: Shapes = {
-    "ssm_conv1d.weight": (KERNEL, 2 * SHARED + INNER),
+    "ssm_conv1d.weight": (KERNEL, 2 * GROUPED + INNER),
     "ssm_dt.bias": (SSM_HEADS,),
     "ssm_a": (SSM_HEADS,),
     "ssm_norm.weight": (INNER // SSM_HEADS,),
     "ssm_out.weight": (INNER, HIDDEN),
 }
 QKV_AND_GATE: Shapes = {
-    "attn_qkv.weight": (HIDDEN, 2 * SHARED + INNER),
+    "attn_qkv.weight": (HIDDEN, 2 * GROUPED + INNER),
     "attn_gate.weight": (HIDDEN, INNER),
 }
 ALPHA_BETA: Shapes = {
     "ssm_alpha.weight": (HIDDEN, SSM_HEADS),
     "ssm_beta.weight": (HIDDEN, SSM_HEADS),
+}
+EARLY_QWEN: Shapes = {
+    "ssm_in.weight": (HIDDEN, 2 * GROUPED + 2 * INNER),
+    "ssm_ba.weight": (HIDDEN, 2 * SSM_HEADS),
 }
 GATED_ATTENTION: Shapes = {**ATTENTION, **QK_NORM, "attn_q.weight": (HIDDEN, 2 * Q_WIDTH)}
 SHORT_CONVOLUTION: Shapes = {
@@ -88,7 +106,31 @@ HUGGING_FACE_MLP: Shapes = {
     "post_attention_norm.weight": (HIDDEN,),
 }
 
-ATTENDS = (2, 5)  # the layers of a hybrid that have attention
+KDA_DIM = 16
+KDA: Shapes = {
+    **{f"attn_{part}.weight": (HIDDEN, HEADS * KDA_DIM) for part in "qkv"},
+    **{f"ssm_conv1d_{part}.weight": (KERNEL, 1, HEADS * KDA_DIM) for part in "qkv"},
+    "ssm_f_a.weight": (HIDDEN, KDA_DIM),
+    "ssm_f_b.weight": (KDA_DIM, HEADS * KDA_DIM),
+    "ssm_g_a.weight": (HIDDEN, KDA_DIM),
+    "ssm_g_b.weight": (KDA_DIM, HEADS * KDA_DIM),
+    "ssm_beta.weight": (HIDDEN, HEADS),
+    "ssm_dt.bias": (HEADS * KDA_DIM,),
+    "ssm_a": (1, HEADS),
+    "ssm_norm.weight": (KDA_DIM,),
+    "attn_output.weight": (HEADS * KDA_DIM, HIDDEN),
+}
+PLAIN_LATENT: Shapes = {
+    **{name: shape for name, shape in LATENT.items() if not name.startswith("attn_q")},
+    "attn_q.weight": (HIDDEN, HEADS * (PLAIN_DIM + ROPE_DIM)),
+}
+SHARED_EXPERT: Shapes = {**EXPERT_MLP, **SHARED, "ffn_gate_inp_shexp.weight": (HIDDEN,)}
+HUGGING_FACE_EXPERTS: Shapes = {**SHARED_EXPERT, "post_attention_norm.weight": (HIDDEN,)}
+UNGATED_EXPERTS: Shapes = {
+    name: shape for name, shape in {**EXPERT_MLP, **SHARED}.items() if "gate_" not in name
+} | {"ffn_gate_inp.weight": (HIDDEN, EXPERTS)}
+
+ATTENDS = (1, 4)  # the layers of a hybrid that have attention
 KV_HEADS_OF_LAYERS = [KV_HEADS if layer in ATTENDS else 0 for layer in range(LAYERS)]
 HYBRID = {"attention.head_count_kv": KV_HEADS_OF_LAYERS}
 
@@ -111,11 +153,46 @@ RECIPES: dict[str, Recipe] = {
         {**ATTENTION, **MLP},
         {**HEAD_KEYS, "residual_scale": 0.5, "logit_scale": 4.0, "embedding_scale": 2.0},
     ),
-    "jamba": hybrid({**MAMBA, **STEP_NORMS, **MLP}, {**ATTENTION, **MLP}, MAMBA_KEYS),
+    "jamba": Recipe(
+        {**ATTN_NORM, **MAMBA, **STEP_NORMS, **MLP},
+        keys={**MAMBA_KEYS, **HYBRID, **EXPERT_KEYS},
+        other={
+            3: {**ATTN_NORM, **MAMBA, **STEP_NORMS, **FFN_NORM, **EXPERT_MLP},
+            1: {**ATTENTION, **FFN_NORM, **EXPERT_MLP},
+            4: {**ATTENTION, **MLP},
+        },
+        windowed=(False,) * len(ATTENDS),
+    ),
+    "kimi-linear": Recipe(
+        {**ATTN_NORM, **KDA, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
+        keys={
+            **SHARED_KEYS,
+            **LATENT_KEYS,
+            "attention.q_lora_rank": 0,
+            **HYBRID,
+            "ssm.conv_kernel": KERNEL,
+            "kda.head_dim": KDA_DIM,
+            "expert_gating_func": 2,
+        },
+        other={
+            0: {**ATTN_NORM, **KDA, **MLP},
+            **dict.fromkeys(
+                ATTENDS,
+                {**PLAIN_LATENT, **TWO_MATRICES, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
+            ),
+        },
+        windowed=(False,) * len(ATTENDS),
+    ),
     "lfm2": hybrid(
         {**SHORT_CONVOLUTION, **MLP},
         {**ATTENTION, **QK_NORM, **MLP},
         {"shortconv.l_cache": 3},
+        top={"token_embd_norm.weight": (HIDDEN,)},
+    ),
+    "lfm2moe": hybrid(
+        {**SHORT_CONVOLUTION, **FFN_NORM, **EXPERT_MLP, **BIAS},
+        {**ATTENTION, **QK_NORM, **FFN_NORM, **EXPERT_MLP, **BIAS},
+        {"shortconv.l_cache": 3, **EXPERT_KEYS},
         top={"token_embd_norm.weight": (HIDDEN,)},
     ),
     "mamba": Recipe({**ATTN_NORM, **MAMBA}, keys=MAMBA_KEYS, windowed=()),
@@ -124,8 +201,18 @@ RECIPES: dict[str, Recipe] = {
         {**ATTN_NORM, **MAMBA2},
         keys={**HEAD_KEYS, **HYBRID},
         other={
-            1: {**ATTN_NORM, **UP_AND_DOWN},
-            4: {**ATTN_NORM, **UP_AND_DOWN},
+            3: {**ATTN_NORM, **UP_AND_DOWN},
+            5: {**ATTN_NORM, **UP_AND_DOWN},
+            **dict.fromkeys(ATTENDS, ATTENTION),
+        },
+        windowed=(False,) * len(ATTENDS),
+    ),
+    "nemotron_h_moe": Recipe(
+        {**ATTN_NORM, **MAMBA2},
+        keys={**HEAD_KEYS, **HYBRID, **SHARED_KEYS, "expert_weights_norm": True},
+        other={
+            3: {**ATTN_NORM, **UNGATED_EXPERTS, **BIAS},
+            5: {**ATTN_NORM, **UNGATED_EXPERTS, **BIAS},
             **dict.fromkeys(ATTENDS, ATTENTION),
         },
         windowed=(False,) * len(ATTENDS),
@@ -139,5 +226,15 @@ RECIPES: dict[str, Recipe] = {
         {**DELTA_NET, **QKV_AND_GATE, **ALPHA_BETA, **HUGGING_FACE_MLP},
         {**GATED_ATTENTION, **HUGGING_FACE_MLP},
         HEAD_KEYS,
+    ),
+    "qwen35moe": hybrid(
+        {**DELTA_NET, **QKV_AND_GATE, **ALPHA_BETA, **HUGGING_FACE_EXPERTS},
+        {**GATED_ATTENTION, **HUGGING_FACE_EXPERTS},
+        {**HEAD_KEYS, **SHARED_KEYS},
+    ),
+    "qwen3next": hybrid(
+        {**DELTA_NET, **EARLY_QWEN, **HUGGING_FACE_EXPERTS},
+        {**GATED_ATTENTION, **HUGGING_FACE_EXPERTS},
+        {**HEAD_KEYS, **SHARED_KEYS},
     ),
 }
