@@ -158,12 +158,19 @@ class MockFile:
         self.is_closed = True
 
 
-def make_manager(model: MockModel, name: str = "mock", manager: Manager | None = None) -> Manager:
-    """A manager with this model loaded, a context of 64 tokens, and one engine thread."""
+def make_manager(
+    model: MockModel,
+    name: str = "mock",
+    manager: Manager | None = None,
+    context_length: int = 64,
+    **sizes: int,
+) -> Manager:
+    """A manager with this model loaded and one engine thread. sizes: others of make_engine."""
     manager = manager or Manager()
-    info = ModelInfo(name, f"{name}.gguf", "mock", "mock", 64, VOCAB_SIZE, 0)
+    info = ModelInfo(name, f"{name}.gguf", "mock", "mock", context_length, VOCAB_SIZE, 0)
     tokenizer, file, template = ByteTokenizer(), MockFile(), MockTemplate()
-    loaded = LoadedModel(file, tokenizer, make_engine(model), info, print)  # type: ignore[arg-type]
+    engine = make_engine(model, context_length, **sizes)
+    loaded = LoadedModel(file, tokenizer, engine, info, print)  # type: ignore[arg-type]
     loaded._template = template  # type: ignore[assignment]
     manager.add(loaded)
     return manager

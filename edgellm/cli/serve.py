@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -65,6 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--parallel", type=int, default=8, metavar="N", help="computed side by side (default 8)"
     )
+    parser.add_argument(
+        "--log", action="store_true", help="write a line of JSON to standard error per request"
+    )
+    parser.add_argument("--log-prompts", action="store_true", help="with --log: also what is asked")
     parser.add_argument("--private", action="store_true", help=argparse.SUPPRESS)
     options.add_load_options(parser)
 
@@ -75,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     load = options.load_options(args, max_num_seqs=args.parallel)
     settings = _settings(args)
     sys.setswitchinterval(_SWITCH_SECONDS)
+    if args.log:
+        _log_requests()
     listeners = _listeners(args, settings.api_keys)
     try:
         for listener in listeners:
@@ -99,7 +106,17 @@ def _settings(args: argparse.Namespace) -> Settings:
         max_requests=args.max_requests,
         deadline=args.timeout,
         any_path=args.private,
+        log_prompts=args.log_prompts,
     )
+
+
+def _log_requests() -> None:
+    log = logging.getLogger("edgellm.server")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 def _listeners(args: argparse.Namespace, api_keys: tuple[str, ...]) -> list[Listener]:

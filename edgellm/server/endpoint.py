@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from edgellm.errors import RequestError
 from edgellm.server.failures import Failure, Refusal, failure_of
@@ -131,6 +131,8 @@ class _Answer:
         self._service = service
         self._family = family
         self._status: int | None = None  # once the reply has begun
+        self._num_bytes = 0
+        self._is_complete = False
         self._begun = time.monotonic()
 
     async def preflight(self) -> None:
@@ -138,6 +140,7 @@ class _Answer:
         await self._write(204 if headers else 403, b"", b"text/plain", headers)
 
     async def run(self, route: Route | None, methods: Any) -> None:
+        fields: Mapping[str, Any] = {}
         try:
             check(self._scope, self._service.settings, route is not None and route.public)
             if route is None:
@@ -154,9 +157,24 @@ class _Answer:
             await self._fail(error, close=True)
         else:
             await self._while_connected(self._handle(route.handler, call))
-        took = time.monotonic() - self._begun
-        scope = self._scope
-        _log.info("%s %s %s %.3fs", scope["method"], scope["path"], self._status, took)
+        self._note(fields)
+
+    def _note(self, fields: Mapping[str, Any]) -> None:
+        """A line of the log, without what was said unless that is asked for."""
+        if not _log.isEnabledFor(logging.INFO):
+            return
+        entry: dict[str, Any] = {
+            "time": time.time(),
+            "method": self._scope["method"],
+            "path": self._scope["path"],
+            "status": self._status,
+            "seconds": round(time.monotonic() - self._begun, 6),
+            "bytes": self._num_bytes,
+            "complete": self._is_complete,
+        }
+        if self._service.settings.log_prompts:
+            entry["fields"] = fields
+        _log.info(_to_json(entry))
 
     async def _while_connected(self, work: Awaitable[None]) -> None:
         """Does the work unless the client goes away before it is done."""
@@ -192,8 +210,8 @@ class _Answer:
             async for part in parts:
                 if self._status is None:  # not before it is known that there will be an answer
                     await self._start(200, stream.media_type, [(b"cache-control", b"no-cache")])
-                await self._send(_body(stream.frame(part)))
-        await self._send(_body(stream.end, more=False))
+                await self._send_body(stream.frame(part), more=True)
+        await self._send_body(stream.end)
 
     async def _fail(
         self, error: Exception, stream: Stream | None = None, close: bool = False
@@ -203,7 +221,7 @@ class _Answer:
             _log.error("%s failed", self._scope["path"], exc_info=error)
         if self._status is not None:
             end = stream.frame(stream.failure(failure)) + stream.end if stream else b""
-            await self._send(_body(end, more=False))
+            await self._send_body(end)
             return
         body = _to_json(self._family.error(failure)).encode()
         headers = [(b"connection", b"close")] if close else []  # its body was perhaps not read
@@ -236,7 +254,7 @@ class _Answer:
     ) -> None:
         length = (b"content-length", str(len(body)).encode())
         await self._start(status, media_type, [length, *(headers or [])])
-        await self._send(_body(body, more=False))
+        await self._send_body(body)
 
     async def _start(self, status: int, media_type: bytes, headers: Headers) -> None:
         self._status = status
@@ -244,9 +262,10 @@ class _Answer:
         all_headers = [(b"content-type", media_type), *headers, *cors]
         await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
 
-
-def _body(data: bytes, more: bool = True) -> Message:
-    return {"type": "http.response.body", "body": data, "more_body": more}
+    async def _send_body(self, data: bytes, more: bool = False) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        self._num_bytes += len(data)
+        self._is_complete = not more
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:

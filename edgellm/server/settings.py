@@ -11,7 +11,8 @@ class Settings:
     any. max_body: bytes. max_messages, max_header: messages of a conversation, bytes of headers.
     max_requests: generations in flight, more are told to come again. deadline: seconds a
     generation may take; read_deadline: seconds until a request has arrived. any_path: models may
-    be loaded by path, for a server whose only client is the process that started it.
+    be loaded by path, for a server whose only client is the process that started it. log_prompts:
+    the log holds what was asked.
     """
 
     api_keys: tuple[str, ...] = ()

@@ -69,12 +69,16 @@ def test_events_come_out_unchanged(tmp_path: Path) -> None:
 
     async def body(client: SocketClient, local: LocalClient) -> None:
         def told(events: list[TokenEvent]) -> Any:
-            return sorted((e.index, e.text, e.token_ids, e.logprobs, e.usage) for e in events)
+            return sorted(
+                (e.index, e.text, e.token_ids, e.logprobs, e.finish_reason) for e in events
+            )
 
         request = Request("hi\ud800"[:2], params, request_id="mine")
         remote = await events_of(client, request)
         assert told(remote) == told(await events_of(local, request))
-        assert remote[-1].timings is not None
+        last = remote[-1]
+        assert last.timings is not None and last.usage is not None
+        assert (last.usage.prompt_tokens, last.usage.completion_tokens) == (3, 7)
 
     both_ways(MockModel(noise), tmp_path, body)
 

@@ -210,6 +210,34 @@ def test_one_too_many_is_told_when_to_come_again(strict: Running) -> None:
     assert json.loads(answer)["error"]["type"] == "unavailable_error"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_nobody_waits_for_is_given_up(tmp_path: Path, stream: bool) -> None:
+    model = MockModel(says("x" * 60), delay=0.02)
+    with running(make_manager(model), tmp_path) as server:
+        body = json.dumps({"prompt": "hi", "temperature": 0, "stream": stream}).encode()
+        with closing(socket.socket(socket.AF_UNIX)) as sock:
+            sock.connect(server.unix)
+            sock.sendall(post("/completion", body, LOCAL))
+            while len(model.batches) < 5:
+                time.sleep(0.01)
+        assert wait_until_idle(server)
+        assert len(model.batches) < 40 and server.service.totals.aborted == 1
+
+
+def test_the_log_tells_what_happened_and_not_what_was_said(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "edgellm.server"):
+        raw(server, post("/completion", b'{"prompt": "secret", "n_predict": 1}', LOCAL))
+        raw(server, post("/completion", b'{"prompt": {"secret": 1}}', LOCAL))
+        while len(caplog.records) < 2:  # the line comes after the answer
+            time.sleep(0.01)
+    first, second = (json.loads(record.message) for record in caplog.records)
+    assert (first["path"], first["status"], first["complete"]) == ("/completion", 200, True)
+    assert second["status"] == 400 and first["seconds"] > 0 and first["bytes"] > 0
+    assert "secret" not in caplog.text
+
+
 def test_connections_that_say_nothing_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
