@@ -1,6 +1,7 @@
 """Runs a server on its sockets until it is told to stop. Knows nothing of routes."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ from edgellm.server.listen import Listener
 from edgellm.server.protocol import Connection
 from edgellm.server.service import Service
 
+_LAST_WORDS = 5.0  # seconds that the ends of aborted answers may take to be sent
 _KEEP_ALIVE = 75  # seconds that a connection may idle between requests
 
 
@@ -27,9 +29,9 @@ async def serve(
     listeners: Sequence[Listener],
     prepare: Callable[[], Awaitable[None]],
     stop: asyncio.Event,
-    grace: int = 10,
+    grace: float = 10.0,
 ) -> None:
-    """Serves until `stop`; running answers then have `grace` seconds to end.
+    """Serves until `stop`; running answers then have `grace` seconds, and end where they are.
 
     prepare: awaited once the sockets answer, to load models; its error ends the server.
     """
@@ -39,12 +41,13 @@ async def serve(
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="critical",  # what goes wrong in a request is told in our own log
         access_log=False,
         proxy_headers=False,
         server_header=False,
         date_header=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=grace,
+        timeout_graceful_shutdown=math.ceil(grace + _LAST_WORDS),
         h11_max_incomplete_event_size=service.settings.max_header,
     )
     server = _Server(config)
@@ -62,5 +65,12 @@ async def serve(
         preparing.cancel()
         stopping.cancel()
         server.should_exit = True
+        ending = asyncio.ensure_future(_end_answers(service, grace))
         await serving
-        await asyncio.gather(preparing, stopping, return_exceptions=True)
+        ending.cancel()
+        await asyncio.gather(preparing, stopping, ending, return_exceptions=True)
+
+
+async def _end_answers(service: Service, grace: float) -> None:
+    await asyncio.sleep(grace)
+    await service.abort_all()

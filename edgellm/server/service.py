@@ -1,9 +1,10 @@
 """What all routes share: the engine's client, the limits, the counts. Knows nothing of HTTP."""
 
+import os
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgellm.catalog import CatalogEntry, load_catalog
 from edgellm.client import Client
@@ -37,13 +38,17 @@ class Totals:
 
 @dataclass
 class Service:
-    """One server's state. in_flight: answers being generated. is_loading: not ready yet."""
+    """One server's state. in_flight: answers being generated. is_loading: not ready yet.
+
+    active: ids of the requests whose answers these are.
+    """
 
     client: Client
     settings: Settings = field(default_factory=Settings)
     totals: Totals = field(default_factory=Totals)
     started: float = field(default_factory=time.time)
     in_flight: int = 0
+    active: set[str] = field(default_factory=set)
     is_loading: bool = False
     catalog: Mapping[str, CatalogEntry] = field(default_factory=dict)
 
@@ -88,11 +93,14 @@ class Service:
                 "may be: try again in a moment",
                 _RETRY_AFTER,
             )
+        request_id = request.request_id or os.urandom(12).hex()
         self.in_flight += answers
+        self.active.add(request_id)
         self.totals.requests += 1
         unfinished = answers
         try:
-            async with aclosing(self.client.submit(request)) as events:
+            named = replace(request, request_id=request_id)
+            async with aclosing(self.client.submit(named)) as events:
                 async for event in events:
                     if event.finish_reason is not None:
                         unfinished -= 1
@@ -100,7 +108,13 @@ class Service:
                     yield event
         finally:
             self.in_flight -= answers
+            self.active.discard(request_id)
             self.totals.aborted += unfinished
+
+    async def abort_all(self) -> None:
+        """Ends all answers where they are."""
+        for request_id in list(self.active):
+            await self.client.abort(request_id)
 
     def _count(self, event: TokenEvent) -> None:
         totals, usage, timings = self.totals, event.usage, event.timings

@@ -1,5 +1,6 @@
 """The page at `/`: what the server is doing, for people. One static file and its numbers."""
 
+import time
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
@@ -23,6 +24,7 @@ async def numbers(call: Call) -> Reply:
     stats = await client.stats()
     return {
         "version": __version__,
+        "time": time.time(),
         "started": call.service.started,
         "is_loading": call.service.is_loading,
         "in_flight": call.service.in_flight,

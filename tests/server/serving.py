@@ -28,7 +28,7 @@ async def serving(
     async def prepare() -> None:
         ready.set()
 
-    server = asyncio.ensure_future(serve(service, [listener], prepare, stop, grace=1))
+    server = asyncio.ensure_future(serve(service, [listener], prepare, stop, grace=0.2))
     try:
         await asyncio.wait_for(ready.wait(), 10)
         while service.is_loading:
@@ -81,7 +81,7 @@ def running(manager: Manager, folder: Path, settings: Settings | None = None) ->
                 started.append(Running(listeners[0].where, listeners[1].where, service, loop))
 
             try:
-                await serve(service, listeners, prepare, stop, grace=1)
+                await serve(service, listeners, prepare, stop, grace=0.2)
             finally:
                 for listener in listeners:
                     listener.close()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -222,6 +223,24 @@ def test_an_answer_nobody_waits_for_is_given_up(tmp_path: Path, stream: bool) ->
                 time.sleep(0.01)
         assert wait_until_idle(server)
         assert len(model.batches) < 40 and server.service.totals.aborted == 1
+
+
+def test_a_server_that_stops_ends_its_streams_properly(tmp_path: Path) -> None:
+    model = MockModel(says("x" * 60), delay=0.05)
+    told: list[bytes] = []
+
+    def ask(server: Running) -> None:
+        body = json.dumps({**CHAT, "stream": True}).encode()
+        told.append(raw(server, post("/v1/chat/completions", body, LOCAL), unix=True)[2])
+
+    with running(make_manager(model), tmp_path) as server:
+        client = threading.Thread(target=ask, args=(server,))
+        client.start()
+        while len(model.batches) < 3:
+            time.sleep(0.01)
+    client.join()
+    assert b'"finish_reason":"length"' in told[0] and b"[DONE]" in told[0]
+    assert len(model.batches) < 60
 
 
 def test_the_log_tells_what_happened_and_not_what_was_said(

@@ -1,0 +1,78 @@
+"""Heavier clients, each where it is installed: litellm, LangChain, instructor, llm.
+
+pip install litellm langchain-openai instructor llm
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mock_model import MockModel, make_manager, says
+from tests.server.conftest import SAID
+from tests.server.serving import Running, running
+
+ASKED = [{"role": "user", "content": "Why?"}]
+
+pytestmark = pytest.mark.filterwarnings("default")  # those libraries' warnings are their own
+
+
+@pytest.mark.parametrize("model", ["openai/mock", "ollama_chat/mock", "anthropic/mock"])
+def test_litellm(server: Running, model: str) -> None:
+    litellm = pytest.importorskip("litellm")
+    base = f"{server.tcp}/v1" if model.startswith("openai/") else server.tcp
+    asked = {"model": model, "messages": ASKED, "api_base": base, "api_key": "k", "temperature": 0}
+    done = litellm.completion(**asked, max_tokens=40)
+    assert done.choices[0].message.content == SAID and done.usage.completion_tokens > 5
+    chunks = list(litellm.completion(**asked, max_tokens=40, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == SAID
+
+
+def test_langchain(server: Running) -> None:
+    langchain_openai = pytest.importorskip("langchain_openai")
+    chat = langchain_openai.ChatOpenAI(
+        model="mock", base_url=f"{server.tcp}/v1", api_key="k", temperature=0, stream_usage=True
+    )
+    assert chat.invoke("Why?").content == SAID
+    assert "".join(str(chunk.content) for chunk in chat.stream("Why?")) == SAID
+
+
+@pytest.fixture(scope="module")
+def colour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    model = MockModel(says('{"colour": "blue"}'))
+    manager = make_manager(model, context_length=4096, num_blocks=1100, token_budget=512)
+    with running(manager, tmp_path_factory.mktemp("socket")) as found:
+        yield found
+
+
+def test_instructor(colour: Running) -> None:
+    instructor = pytest.importorskip("instructor")
+    openai = pytest.importorskip("openai")
+    pydantic = pytest.importorskip("pydantic")
+    answer = pydantic.create_model("Answer", colour=(str, ...))
+    with openai.OpenAI(base_url=f"{colour.tcp}/v1", api_key="k") as plain:
+        client = instructor.from_openai(plain, mode=instructor.Mode.JSON)
+        done = client.chat.completions.create(
+            model="mock", messages=ASKED, response_model=answer, temperature=0
+        )
+    assert done.colour == "blue"
+
+
+def test_llm(server: Running, tmp_path: Path) -> None:
+    pytest.importorskip("llm")
+    (tmp_path / "extra-openai-models.yaml").write_text(
+        json.dumps([{"model_id": "ours", "model_name": "mock", "api_base": f"{server.tcp}/v1"}])
+    )
+    for more in ([], ["--no-stream"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "llm", "-m", "ours", "-o", "temperature", "0", *more, "Why?"],
+            env={**os.environ, "LLM_USER_PATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.stdout.rstrip("\n") == SAID, done.stderr
