@@ -124,6 +124,7 @@ class Engine:
             tokens_computed=self._tokens_computed,
             tokens_generated=self._tokens_generated,
             blocks_free=tuple(pool.num_free for pool in self._scheduler.tables.pools),
+            blocks=tuple(pool.num_blocks for pool in self._scheduler.tables.pools),
         )
 
     def _hand_out(self, chunks: list[Chunk], logits: Rows) -> None:

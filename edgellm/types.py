@@ -182,3 +182,4 @@ class Stats:
     tokens_computed: int
     tokens_generated: int
     blocks_free: tuple[int, ...]  # per KV group
+    blocks: tuple[int, ...] = ()  # per KV group, free or not

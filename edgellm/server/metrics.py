@@ -20,6 +20,8 @@ async def _rows(service: Service) -> list[_Row]:
     totals, stats = service.totals, (await service.client.stats()).values()
     steps = sum(s.steps for s in stats)
     computed = sum(s.tokens_computed for s in stats)
+    blocks = sum(sum(s.blocks) for s in stats)
+    free = sum(sum(s.blocks_free) for s in stats)
     generated = totals.generated_tokens
     return [
         ("prompt_tokens_total", "counter", "Prompt tokens read.", totals.prompt_tokens),
@@ -52,9 +54,9 @@ async def _rows(service: Service) -> list[_Row]:
         ("requests_refused_total", "counter", "Requests told to come again.", totals.refused),
         ("requests_aborted_total", "counter", "Answers left before their end.", totals.aborted),
         (
-            "kv_cache_blocks_free",
+            "kv_cache_usage_ratio",
             "gauge",
-            "Free blocks of the key-value cache.",
-            sum(sum(s.blocks_free) for s in stats),
+            "Share of the key-value cache that running answers hold.",
+            1 - free / blocks if blocks else 0.0,
         ),
     ]

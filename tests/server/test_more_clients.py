@@ -1,6 +1,6 @@
 """Heavier clients, each where it is installed: litellm, LangChain, instructor, llm.
 
-pip install litellm langchain-openai instructor llm
+They are the extra `clients`: large, and often at odds about the versions of what they share.
 """
 
 import json
