@@ -17,6 +17,7 @@ HOMES = {
     "tui": "edgellm/tui",
 }
 IGNORED = {"__pycache__"}
+SUFFIXES = {".py", ".toml", ".typed", ".cl", ".tcss", ".html"}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_it_holds_the_rooms_and_nothing_else(names: set[str]) -> None:
                 expected.add(f"{home}/{inside.as_posix()}")
     packaged = {name for name in names if not name.startswith("edgellm-")}
     assert packaged == expected
-    assert {Path(name).suffix for name in packaged} <= {".py", ".toml", ".typed", ".cl", ".tcss"}
+    assert {Path(name).suffix for name in packaged} <= SUFFIXES
 
 
 def test_it_has_one_top_level_package(names: set[str]) -> None:
