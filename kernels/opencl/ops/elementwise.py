@@ -55,7 +55,7 @@ def _norm(plan: Plan, call: OpCall) -> None:
 def _remainder(plan: Plan, call: OpCall) -> None:
     x, room = call.inputs[0], plan.new(output(call))
     plan.by_items(
-        KernelKey("quantize", "remainder"), x.rows, x.width // 32,
+        KernelKey("quantize", "remainder_of"), x.rows, x.width // 32,
         STEP, plan.of(x), room, count_word(x), np.int32(x.width), writes=[room],
     )  # fmt: skip
 

@@ -44,7 +44,7 @@ __kernel void quantize(__global const int *step, __global const float *x, __glob
 }
 
 // What a record does not hold of 32 values.
-__kernel void remainder(__global const int *step, __global const float *x, __global float *y,
+__kernel void remainder_of(__global const int *step, __global const float *x, __global float *y,
                         int count_word, int width)
 {
     int blocks = width / 32, item = get_global_id(0);
