@@ -6,7 +6,7 @@ with edgellm.load("smollm2") as model:
 
 import os
 import queue
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, Self
 
 import numpy as np
@@ -148,30 +148,39 @@ class Model:
         """
         self._manager.score(ids, take_rows, start, self.info.name)
 
-    def complete(self, prompt: str | Ids, params: SamplingParams | None = None) -> Completion:
+    def complete(
+        self,
+        prompt: str | Ids,
+        params: SamplingParams | None = None,
+        adapters: Mapping[str, float] | None = None,
+    ) -> Completion:
         """The continuation of a text, or of token ids taken as they are.
 
         params: fields that are not given are what the file or the catalogue advises, else the
-        defaults.
+        defaults. adapters: see Request.
         """
-        return collect(self.stream(prompt, params))
+        return collect(self.stream(prompt, params, adapters))
 
     def chat(
         self,
         messages: Messages,
         params: SamplingParams | None = None,
         tools: list[Message] | None = None,
+        adapters: Mapping[str, float] | None = None,
     ) -> Completion:
         """The model's answer to the messages."""
-        return self.complete(self._loaded.chat_ids(messages, tools), params)
+        return self.complete(self._loaded.chat_ids(messages, tools), params, adapters)
 
     def stream(
-        self, prompt: str | Ids, params: SamplingParams | None = None
+        self,
+        prompt: str | Ids,
+        params: SamplingParams | None = None,
+        adapters: Mapping[str, float] | None = None,
     ) -> Iterator[TokenEvent]:
         """The events of all params.n answers as they come; leaving the loop aborts the rest."""
         params = params or SamplingParams()
         given = prompt if isinstance(prompt, str) else tuple(prompt)
-        request = Request(given, params, model=self.info.name)
+        request = Request(given, params, model=self.info.name, adapters=adapters)
         outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()
         request_id = self._manager.submit(request, outbox.put)
         unfinished = params.n

@@ -6,11 +6,13 @@ are put together.
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from edgellm.adapter_files import AdapterFiles, open_adapters
 from edgellm.advice import advised_by
 from edgellm.backends import ROWS, Backends, Note, backend_name
 from edgellm.block_pool import BlockPool
@@ -26,7 +28,7 @@ from edgellm.kv_plan import parse_kv_types, plan_blocks, plan_slots
 from edgellm.limits import Limits
 from edgellm.memory import available_memory
 from edgellm.model_runner import ModelRunner
-from edgellm.models import ModelConfig, read_config, record
+from edgellm.models import Adapter, ModelConfig, read_config, record
 from edgellm.scheduler import Scheduler
 from edgellm.step_cost import StepCost
 from edgellm.tokenizer import Tokenizer, load_tokenizer
@@ -50,12 +52,19 @@ class LoadedModel:
     """
 
     def __init__(
-        self, file: GGUFFile, tokenizer: Tokenizer, engine: Engine, info: ModelInfo, note: Note
+        self,
+        file: GGUFFile,
+        tokenizer: Tokenizer,
+        engine: Engine,
+        info: ModelInfo,
+        note: Note,
+        adapters: AdapterFiles | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.engine = engine
         self.info = info
         self._file = file
+        self._adapters = adapters
         self._note = note
         self._template: ChatTemplate | None = None
 
@@ -113,6 +122,8 @@ class LoadedModel:
         """Closes the file and the template. The engine must be closed already."""
         if self._template is not None:
             self._template.close()
+        if self._adapters is not None:
+            self._adapters.close()
         self._file.close()
 
 
@@ -129,14 +140,14 @@ def load_model(
     GGUFError for the file, RequestError for an option, BackendError for what cannot run here.
     """
     _check(options)  # before the file is read
-    file = open_gguf(path)
-    try:
+    with ExitStack() as opened:
+        file = opened.enter_context(open_gguf(path))
         config = read_config(file)
+        adapters = open_adapters(options.adapters, config.architecture)
+        opened.callback(adapters.close)
         tokenizer = load_tokenizer(file)
-        ready = make_ready(file, config, options, backends)
-    except BaseException:
-        file.close()
-        raise
+        ready = make_ready(file, config, options, backends, adapters.adapters)
+        opened.pop_all()  # the model closes them
     advice = advised_by(file, lambda text: note(f"{name}: {text}"))
     info = ModelInfo(
         name=name,
@@ -150,10 +161,11 @@ def load_model(
         ),
         sampling={**advice, **sampling},
         max_num_seqs=ready.limits.max_num_seqs,
+        adapters=adapters.infos,
     )
     for text in tokenizer.notes:
         note(f"{name}: {text}")
-    return LoadedModel(file, tokenizer, ready.engine, info, note)
+    return LoadedModel(file, tokenizer, ready.engine, info, note, adapters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,15 +180,19 @@ class Ready:
 
 
 def make_ready(
-    file: GGUFFile, config: ModelConfig, options: LoadOptions, backends: Backends
+    file: GGUFFile,
+    config: ModelConfig,
+    options: LoadOptions,
+    backends: Backends,
+    adapters: tuple[Adapter, ...] = (),
 ) -> Ready:
     """Records the file's program and binds it to cache storage and one of the backends.
 
-    Errors are those of load_model. The file must stay open until the engine is closed.
+    Errors are those of load_model. The files must stay open until the engine is closed.
     """
     backend, types = _check(options)
     context = options.context_length or min(config.context_length, DEFAULT_CONTEXT)
-    program = record(file, config, context)
+    program = record(file, config, context, adapters)
     limits = Limits(
         context_length=context,
         max_num_seqs=options.max_num_seqs,
@@ -224,8 +240,6 @@ def _check(options: LoadOptions) -> tuple[str, KVTypes]:
         raise BackendError("layers cannot be split between devices yet: leave gpu_layers out")
     if options.draft is not None:
         raise BackendError("draft models are not supported yet: leave draft out")
-    if options.adapters:
-        raise BackendError("adapters are not supported yet: leave adapters out")
     for field in ("threads", "context_length", "memory_limit", "kv_cache_memory"):
         value = getattr(options, field)
         if value is not None and (not isinstance(value, int) or value < 1):

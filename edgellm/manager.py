@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgellm.adapter_files import checked_scale
 from edgellm.backends import Backends
 from edgellm.beam_search import Beam, BeamSearch
 from edgellm.constraints import compile_constraint
@@ -127,13 +128,21 @@ class Manager:
         constraint = compile_constraint(params, lambda: model.words)
         request_id = request.request_id or f"request-{next(self._request_ids)}"
         is_background = _is_background(request)
+        scales = _adapter_scales(request, model.info)
         detokenizer = Detokenizer(
             model.tokenizer, params.stop, request.skip_special, continues=True
         )
         if params.beam_width > 1:
             search = BeamSearch(
                 request_id=request_id,
-                prompt=Sequence(0, list(prompt), len(prompt), params, is_background=is_background),
+                prompt=Sequence(
+                    0,
+                    list(prompt),
+                    len(prompt),
+                    params,
+                    is_background=is_background,
+                    adapter_scales=scales,
+                ),
                 root=Beam(detokenizer, constraint),
                 tokenizer=model.tokenizer,
                 sampler=Sampler(params, model.tokenizer, seed=seed, biases=biases),
@@ -147,7 +156,13 @@ class Manager:
             Generation(
                 request_id=request_id,
                 sequence=Sequence(
-                    0, list(prompt), len(prompt), params, index, is_background=is_background
+                    0,
+                    list(prompt),
+                    len(prompt),
+                    params,
+                    index,
+                    is_background=is_background,
+                    adapter_scales=scales,
                 ),
                 tokenizer=model.tokenizer,
                 detokenizer=detokenizer.fork(),
@@ -190,7 +205,14 @@ class Manager:
             over.set()
 
         request_id = f"request-{next(self._request_ids)}"
-        sequence = Sequence(0, list(ids), len(ids), SamplingParams(), score_from=start)
+        sequence = Sequence(
+            0,
+            list(ids),
+            len(ids),
+            SamplingParams(),
+            score_from=start,
+            adapter_scales=tuple(adapter.scale for adapter in model.info.adapters),
+        )
         consumer = Scoring(request_id, sequence, take_rows, done)
         self._thread.post(partial(model.engine.add, consumer))
         try:
@@ -241,6 +263,19 @@ def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:
     ids = list(request.prompt)
     _check_ids(ids, model.info.vocab_size)
     return ids
+
+
+def _adapter_scales(request: Request, info: ModelInfo) -> tuple[float, ...]:
+    """One for each adapter of the model. RequestError names one that it does not have."""
+    if request.adapters is None:
+        return tuple(adapter.scale for adapter in info.adapters)
+    known = [adapter.name for adapter in info.adapters]
+    for name, scale in request.adapters.items():
+        checked_scale(name, scale)
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise RequestError(f"{info.name} has no adapter {name!r}; it has: {has}", "adapters")
+    return tuple(float(request.adapters.get(name, 0.0)) for name in known)
 
 
 def _biases(params: SamplingParams, model: LoadedModel) -> dict[int, float]:

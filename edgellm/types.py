@@ -55,7 +55,8 @@ class Request:
     prompt: text, or token ids taken as they are. add_special, parse_special: how text is
     tokenised. model: a loaded model's name; None is the only one loaded. skip_special: control
     tokens of the answer are left out of its text. priority: a background request lets interactive
-    ones go first, though not for ever.
+    ones go first, though not for ever. adapters: the scales of the model's adapters by name, 0 for
+    those left out; None: as the model was loaded.
     """
 
     prompt: str | tuple[int, ...]
@@ -66,6 +67,7 @@ class Request:
     parse_special: bool = True
     skip_special: bool = True
     priority: Priority = "interactive"
+    adapters: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class LoadOptions:
     weights and cache together), kv_cache_memory (bytes, of the cache alone, where prompts that
     come again are found): None is chosen from the machine and the model. kv_cache_type:
     f32, f16, q8_0, q4_0, or "K/V" for each apart. max_num_seqs: answers computed side by side.
+    adapters: LoRA and control vector files, each FILE or FILE:SCALE.
     """
 
     backend: str = "auto"
@@ -128,9 +131,18 @@ class LoadOptions:
 
 
 @dataclass(frozen=True)
+class AdapterInfo:
+    """A low-rank adapter or control vector of a loaded model. scale: for requests that say none."""
+
+    name: str
+    path: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """One loaded model. kv_cache_bytes: what its keys and values may grow to. max_num_seqs:
-    answers computed side by side.
+    answers computed side by side. adapters: that requests may scale.
 
     sampling: fields of SamplingParams that the file or the catalogue advises.
     """
@@ -144,6 +156,7 @@ class ModelInfo:
     kv_cache_bytes: int
     sampling: Mapping[str, Any] = field(default_factory=dict)
     max_num_seqs: int = 1
+    adapters: tuple[AdapterInfo, ...] = ()
 
 
 @dataclass(frozen=True)

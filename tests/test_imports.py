@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("loaded_model",),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull", "sessions"),
     ("beam_search",),
-    ("model_runner", "generation", "scheduler", "catalog", "machine"),
+    ("model_runner", "generation", "scheduler", "catalog", "machine", "adapter_files"),
     (
         *("block_tables", "models", "kv_cache", "sampling", "detokenize", "sources"),
         *("completion", "advice", "constraints", "wire", "dialects"),

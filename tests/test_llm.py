@@ -111,7 +111,6 @@ def test_load_says_what_is_wrong(
         ({"gpu_layers": 8}, BackendError),
         ({"device": "gpu"}, RequestError),
         ({"draft": "small"}, BackendError),
-        ({"adapters": ("a.gguf",)}, BackendError),
     ],
 )
 def test_an_option_of_no_use_is_refused_before_the_file_is_read(

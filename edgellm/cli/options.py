@@ -82,6 +82,14 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         metavar="SIZE",
         help="for the cache alone (default: what the sequences may need, at most half)",
     )
+    group.add_argument(
+        "--lora",
+        action="append",
+        default=[],
+        metavar="FILE[:SCALE]",
+        help="a LoRA adapter or control vector (GGUF), and how much of it (default 1); "
+        "may be given several times",
+    )
 
 
 def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
@@ -94,6 +102,7 @@ def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
         kv_cache_type=args.kv_cache_type,
         memory_limit=args.memory,
         kv_cache_memory=args.kv_cache_memory,
+        adapters=tuple(args.lora),
         **changes,
     )
 

@@ -4,9 +4,18 @@ config = read_config(file)
 program = record(file, config, context_length)
 """
 
+from edgellm.models.adapters import Adapter, read_adapter
 from edgellm.models.architecture import Architecture
 from edgellm.models.config import ModelConfig, read_config
 from edgellm.models.decoder import record
 from edgellm.models.registry import ARCHITECTURES
 
-__all__ = ["ARCHITECTURES", "Architecture", "ModelConfig", "read_config", "record"]
+__all__ = [
+    "ARCHITECTURES",
+    "Adapter",
+    "Architecture",
+    "ModelConfig",
+    "read_adapter",
+    "read_config",
+    "record",
+]

@@ -10,6 +10,7 @@ import numpy as np
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.kernels.program import Program, Value, Weight
+from edgellm.models.adapters import Adapter
 from edgellm.models.attention import grouped_query_attention
 from edgellm.models.config import ModelConfig
 from edgellm.models.convolution import gated_short_convolution
@@ -43,15 +44,17 @@ FEED_FORWARDS: tuple[tuple[str, Block], ...] = (
 )
 
 
-def record(file: GGUFFile, config: ModelConfig, context_length: int) -> Program:
+def record(
+    file: GGUFFile, config: ModelConfig, context_length: int, adapters: tuple[Adapter, ...] = ()
+) -> Program:
     """The forward pass of the model in `file`; its output is "logits" (outputs, vocab_size).
 
-    GGUFError names a tensor that is missing, of the wrong shape or type, or not understood.
+    adapters: those that sequences may take part in. GGUFError names a tensor that is missing, of
+    the wrong shape or type, or not understood.
     """
     row = architecture(config.architecture)
-    r = Recorder(
-        config, row, Weights(file, row.absent, row.unused, config.num_layers), context_length
-    )
+    weights = Weights(file, row.absent, row.unused, config.num_layers)
+    r = Recorder(config, row, weights, context_length, adapters)
     b = r.builder
     vocab_size = _vocab_size(file)
     table = r.weights.matrix("token_embd.weight", vocab_size, config.hidden_size)
@@ -62,12 +65,14 @@ def record(file: GGUFFile, config: ModelConfig, context_length: int) -> Program:
         scale = r.weights.optional_vector(f"blk.{layer}.layer_output_scale.weight", 1)
         if scale is not None:
             x = b.multiply(x, float(scale.data.view(np.float32)[0, 0]))
+        x = r.adapting.layer(x, layer)
     x = r.norm(b.select_outputs(x), row.output_norm)
     logits = r.linear(x, "output", vocab_size) if r.has("output") else b.matmul(x, table)
     logits = _scaled(r, logits, row.logit_factor(config))
     if config.final_softcap is not None:
         logits = b.softcap(logits, config.final_softcap)
     r.weights.check()
+    r.adapting.refuse_unused()
     return b.finish(logits=logits)
 
 

@@ -90,12 +90,8 @@ def _product(
     if r.weights.offers(f"{name}.bias"):
         bias = r.weights.matrix_float32(f"{name}.bias", count, rows)
         bias = bias if part is None else columns_of(bias, part)
-    return r.builder.moe_matmul(
-        x,
-        routing,
-        r.weights.matrix(f"{name}.weight", rows, columns, matrices=count),
-        experts=count,
-        part=part,
-        bias=bias,
-        scale=r.weights.optional_vector(f"{name}.scale", count),
-    )
+    weight = r.weights.matrix(f"{name}.weight", rows, columns, matrices=count)
+    scale = r.weights.optional_vector(f"{name}.scale", count)
+    y = r.builder.moe_matmul(x, routing, weight, experts=count, part=part, bias=bias, scale=scale)
+    shape = count, rows, columns
+    return r.adapting.expert_product(y, x, routing, weight.name, shape, part)

@@ -9,6 +9,8 @@ from edgellm.errors import GGUFError
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import Value, Weight
+from edgellm.models.adapters import Adapter
+from edgellm.models.adapting import Adapting
 from edgellm.models.architecture import Architecture
 from edgellm.models.config import ModelConfig
 from edgellm.models.rope import Frequencies, inverse_frequencies
@@ -26,10 +28,17 @@ class Recorder:
     architecture: Architecture
     weights: Weights
     context_length: int
+    adapters: tuple[Adapter, ...] = ()
     builder: Builder = field(default_factory=Builder)
     kv_layers: dict[int, int] = field(default_factory=dict)  # layer -> Builder.kv_layers
     per_layer_inputs: Value | None = None
     _rope_tables: dict[bool, Value] = field(default_factory=dict)
+
+    adapting: Adapting = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.adapting = Adapting(self.builder, self.adapters)
+        self.builder.num_adapters = len(self.adapters)
 
     def has(self, name: str) -> bool:
         """Whether the file holds `name`.weight."""
@@ -62,12 +71,13 @@ class Recorder:
         scale = self.weights.optional_vector(f"{name}.scale", 1)
         first = 0
         for width in widths:
-            yield self.builder.matmul(
+            y = self.builder.matmul(
                 x,
                 weight if width == total else rows_of(weight, first, width),
                 bias=None if bias is None else part_of(bias, first, width),
                 scale=scale,
             )
+            yield self.adapting.product(y, x, weight.name, total, first)
             first += width
 
     def norm(self, x: Value, name: str) -> Value:

@@ -12,7 +12,7 @@ from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES, KVStorage
 from edgellm.kernels.program import Program
 from edgellm.kv_cache import HostStore, KVTypes, allocate
 from edgellm.model_runner import Executable, ModelRunner
-from edgellm.models import read_config, record
+from edgellm.models import Adapter, read_config, record
 from edgellm.sequence import Chunk, Sequence
 from edgellm.types import SamplingParams
 
@@ -20,20 +20,25 @@ Logits = npt.NDArray[np.float32]
 Load = Callable[[Program, KVStorage], Executable]
 
 
-def record_file(path: Path) -> Program:
+def record_file(path: Path, adapters: tuple[Adapter, ...] = ()) -> Program:
     """The program of the model at `path`, for its trained context."""
     with open_gguf(path) as file:
         config = read_config(file)
-        return record(file, config, config.context_length)
+        return record(file, config, config.context_length, adapters)
 
 
 class Runner:
     """A model with room for `capacity` sequences of `max_tokens`. load: a backend's."""
 
     def __init__(
-        self, path: Path, capacity: int = 2, max_tokens: int = 64, load: Load = reference.load
+        self,
+        path: Path,
+        capacity: int = 2,
+        max_tokens: int = 64,
+        load: Load = reference.load,
+        adapters: tuple[Adapter, ...] = (),
     ) -> None:
-        self.program = record_file(path)
+        self.program = record_file(path, adapters)
         self.blocks_each = -(-max_tokens // BLOCK_SIZE)
         groups = len(self.program.kv_groups)
         blocks = (capacity * self.blocks_each,) * groups
