@@ -23,6 +23,7 @@ _JSON_FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separat
 _MAX_GRAMMAR = 4 << 20  # characters
 _MAX_MESSAGE = 400
 _HORIZON = 256  # with more tokens left than this no end is looked for
+_UNKNOWN = 48  # tokens kept for an end that was not found
 _CHECK_EVERY = 8  # tokens after which the way to the end is measured again
 _MARGIN = 8
 
@@ -74,7 +75,8 @@ class Constraint:
         is_near = left <= self._to_end + _MARGIN + _CHECK_EVERY
         if not self.is_ending and left <= _HORIZON and (is_near or self._unchecked > _CHECK_EVERY):
             self._unchecked = 0
-            self._to_end = tokens_to_end(self._matcher, self._words, self._place, _HORIZON)
+            found = tokens_to_end(self._matcher, self._words, self._place, _HORIZON)
+            self._to_end = _UNKNOWN if found is None else found
             self.is_ending = left <= self._to_end + _MARGIN
         return self.is_ending
 

@@ -1,9 +1,9 @@
 """The way to the end of a JSON value that has no room to grow any more. Knows nothing of budgets.
 
 What closes comes first: the end, then a bracket, then a quote, then a comma; inside a text the
-quote. Where none of these may come, anything may. It need not be the shortest way, but there is
-none that goes on: a number closes after its first digit, a text as soon as it is long enough, an
-array when it has enough.
+quote, then what parts a date, a time or an address. Where none of these may come, anything may. It
+need not be the shortest way, and it is not always one: a number closes after its first digit, a
+text as soon as it is long enough, an array when it has enough, but a pattern may go on for ever.
 """
 
 from collections.abc import Iterable
@@ -38,18 +38,17 @@ class Place:
 
 def closing(allowed: Allowed, words: Words, place: Place) -> Allowed:
     """Of the tokens that may come next (vocab_size,), those that lead to the end."""
-    brackets, quotes, commas = words.closing
-    for tier in (quotes,) if place.in_text else (words.ends, brackets, quotes, commas):
+    for tier in words.inside_text if place.in_text else words.outside_text:
         chosen = allowed & tier
         if chosen.any():
             return chosen
     return allowed
 
 
-def tokens_to_end(matcher: "LLMatcher", words: Words, place: Place, most: int) -> int:
-    """How many tokens that way has from here; `most` when it has as many or more."""
+def tokens_to_end(matcher: "LLMatcher", words: Words, place: Place, most: int) -> int | None:
+    """How many tokens that way has from here; None when they are more than `most`."""
     ahead, count = matcher.deep_copy(), 0
-    while count < most and not ahead.is_stopped():
+    while not ahead.is_stopped():
         tokens = ahead.compute_ff_tokens() if words.can_force else []
         if not tokens:
             chosen = closing(words.unpacked(ahead.compute_bitmask()), words, place)
@@ -58,4 +57,6 @@ def tokens_to_end(matcher: "LLMatcher", words: Words, place: Place, most: int) -
             break
         place = place.after(words.pieces[token] for token in tokens)
         count += len(tokens)
-    return min(count + 1, most)
+        if count >= most:
+            return None
+    return count + 1

@@ -44,13 +44,22 @@ class Words:
         return ends
 
     @cached_property
-    def closing(self) -> tuple[Allowed, Allowed, Allowed]:
-        """Tokens that begin with a closing bracket, with a quote, and with a comma or colon."""
-        first = np.array([piece[0] if piece else 0 for piece in self.pieces])
-        brackets, quotes, commas = (
-            np.isin(first, list(marks)) & ~self.ends for marks in (b"}]", b'"', b",:")
-        )
-        return brackets, quotes, commas
+    def outside_text(self) -> tuple[Allowed, ...]:
+        """Tokens that close JSON between its texts, those first that close most."""
+        return (self.ends, self._beginning(b"}]"), self._beginning(b'"'), self._beginning(b",:"))
+
+    @cached_property
+    def inside_text(self) -> tuple[Allowed, ...]:
+        """Tokens that close a text, then those that bring an address, time or date on."""
+        return tuple(map(self._beginning, (b'"', b"@", b"Zz", b".:-/")))
+
+    def _beginning(self, marks: bytes) -> Allowed:
+        """Tokens whose first byte is one of these."""
+        return np.isin(self._first_bytes, list(marks)) & ~self.ends
+
+    @cached_property
+    def _first_bytes(self) -> npt.NDArray[np.int16]:
+        return np.array([piece[0] if piece else -1 for piece in self.pieces], np.int16)
 
     def unpacked(self, bits: bytes) -> Allowed:
         """A mask of llguidance as one entry per token."""

@@ -43,6 +43,18 @@ def test_a_text_without_end_is_closed_in_time(most: int) -> None:
     assert most - 30 < len(text) <= most
 
 
+@pytest.mark.parametrize("form", ["date-time", "time", "email", "uuid", "ipv4", "hostname"])
+def test_forms_that_may_be_long_are_closed_in_time(form: str) -> None:
+    done = answer(MockModel(letters), json_schema={"type": "string", "format": form}, max_tokens=50)
+    assert done.finish_reason == "stop" and json.loads(done.text)
+
+
+def test_a_pattern_may_have_no_end() -> None:
+    schema = {"type": "string", "pattern": "^[a-c]+!$"}
+    done = answer(MockModel(letters), json_schema=schema, max_tokens=60, logit_bias={"!": False})
+    assert (done.finish_reason, len(done.text)) == ("length", 60)
+
+
 def test_what_fits_is_left_alone() -> None:
     schema = {"enum": ["one", "two"]}
     found = events(MockModel(noise), json_schema=schema, max_tokens=60)
