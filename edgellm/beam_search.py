@@ -148,7 +148,8 @@ class BeamSearch:
             return
         self._running = len(going)
         for beam in going:
-            self.add(BeamStep(self.request_id, self._sequence(beam), self, beam))
+            sequence = self.prompt.sibling([*self.prompt.token_ids, *beam.token_ids])
+            self.add(BeamStep(self.request_id, sequence, self, beam))
 
     def _is_settled(self, leader: Beam) -> bool:
         """Whether no beam is better now than the worst of enough finished texts."""
@@ -174,17 +175,6 @@ class BeamSearch:
         ids = (*beam.token_ids, token)
         return Beam(
             detokenizer, constraint, rank, ids, way.logprob, entries, beam.text + text, reason
-        )
-
-    def _sequence(self, beam: Beam) -> Sequence:
-        start = self.prompt
-        return Sequence(
-            0,
-            [*start.token_ids, *beam.token_ids],
-            start.num_prompt_tokens,
-            start.params,
-            is_background=start.is_background,
-            adapter_scales=start.adapter_scales,
         )
 
     def _emit_all(self, beams: list[Beam]) -> None:

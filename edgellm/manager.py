@@ -1,7 +1,7 @@
 """Models and the one engine thread that runs them all. Any thread may call in.
 
-Turns a request into sequences and their consumers. Knows nothing of front ends, nor of what
-happens inside a step.
+Checks requests and hands them to the engine. Knows nothing of front ends, nor of what happens
+inside a step.
 """
 
 import logging
@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgellm.adapter_files import checked_scale
+from edgellm.answers import consumers
 from edgellm.backends import Backends
-from edgellm.beam_search import Beam, BeamSearch
-from edgellm.constraints import compile_constraint
-from edgellm.detokenize import Detokenizer
 from edgellm.engine import EngineThread
 from edgellm.errors import ContextOverflow, RequestError
-from edgellm.generation import Emit, Generation, Scoring, TakeRows
+from edgellm.generation import Emit, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel, load_model
-from edgellm.sampling import LoopDetector, Sampler, token_biases
 from edgellm.sampling_params import check_params, resolve
 from edgellm.sequence import Sequence
 from edgellm.types import LoadOptions, ModelInfo, Request, SamplingParams, Stats
@@ -124,58 +121,23 @@ class Manager:
         room = context - len(prompt)
         max_tokens = room if params.max_tokens is None else min(room, params.max_tokens)
         seed = int.from_bytes(os.urandom(8)) if params.seed is None else params.seed
-        biases = _biases(params, model)
-        constraint = compile_constraint(params, lambda: model.words)
         request_id = request.request_id or f"request-{next(self._request_ids)}"
-        is_background = _is_background(request)
-        scales = _adapter_scales(request, model.info)
-        detokenizer = Detokenizer(
-            model.tokenizer, params.stop, request.skip_special, continues=True
+        answers = consumers(
+            model,
+            Sequence(
+                0,
+                prompt,
+                len(prompt),
+                params,
+                is_background=_is_background(request),
+                adapter_scales=_adapter_scales(request, model.info),
+            ),
+            request_id=request_id,
+            emit=emit,
+            seed=seed,
+            max_tokens=max_tokens,
+            skip_special=request.skip_special,
         )
-        if params.beam_width > 1:
-            search = BeamSearch(
-                request_id=request_id,
-                prompt=Sequence(
-                    0,
-                    list(prompt),
-                    len(prompt),
-                    params,
-                    is_background=is_background,
-                    adapter_scales=scales,
-                ),
-                root=Beam(detokenizer, constraint),
-                tokenizer=model.tokenizer,
-                sampler=Sampler(params, model.tokenizer, seed=seed, biases=biases),
-                emit=emit,
-                add=model.engine.add,
-                max_tokens=max_tokens,
-            )
-            self._thread.post(partial(model.engine.add, search.start()))
-            return request_id
-        answers = [
-            Generation(
-                request_id=request_id,
-                sequence=Sequence(
-                    0,
-                    list(prompt),
-                    len(prompt),
-                    params,
-                    index,
-                    is_background=is_background,
-                    adapter_scales=scales,
-                ),
-                tokenizer=model.tokenizer,
-                detokenizer=detokenizer.fork(),
-                emit=emit,
-                sampler=Sampler(
-                    params, model.tokenizer, seed=seed, sample_index=index, biases=biases
-                ),
-                max_tokens=max_tokens,
-                constraint=constraint and constraint.fork(),
-                loops=None if params.loop_detection == "off" else LoopDetector(),
-            )
-            for index in range(params.n)
-        ]
         self._thread.post(partial(model.engine.add, *answers))
         return request_id
 
@@ -276,11 +238,6 @@ def _adapter_scales(request: Request, info: ModelInfo) -> tuple[float, ...]:
             has = ", ".join(known) or "none"
             raise RequestError(f"{info.name} has no adapter {name!r}; it has: {has}", "adapters")
     return tuple(float(request.adapters.get(name, 0.0)) for name in known)
-
-
-def _biases(params: SamplingParams, model: LoadedModel) -> dict[int, float]:
-    encode = partial(model.tokenizer.encode, add_special=False)
-    return token_biases(params.logit_bias, encode, model.info.vocab_size)
 
 
 def _check_ids(ids: list[int], vocab_size: int) -> None:

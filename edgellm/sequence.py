@@ -43,6 +43,18 @@ class Sequence:
     parting: int | None = None
     adapter_scales: tuple[float, ...] = ()
 
+    def sibling(self, token_ids: list[int], sample_index: int = 0) -> "Sequence":
+        """A new sequence of the same request, which runs nowhere yet."""
+        return Sequence(
+            seq_id=0,
+            token_ids=token_ids,
+            num_prompt_tokens=self.num_prompt_tokens,
+            params=self.params,
+            sample_index=sample_index,
+            is_background=self.is_background,
+            adapter_scales=self.adapter_scales,
+        )
+
     @property
     def num_remaining_tokens(self) -> int:
         """Tokens that are not computed yet."""

@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("eval", "bench", "quantize"),
     ("llm", "client"),
     ("manager",),
+    ("answers",),
     ("loaded_model",),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull", "sessions"),
     ("beam_search",),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgellm.constraints.ending import Place, closing, tokens_to_end
-from edgellm.constraints.gbnf import gbnf_to_lark
+from edgellm.constraints.gbnf import read_gbnf
+from edgellm.constraints.lark import write_lark
 from edgellm.constraints.schema import schema_text
 from edgellm.constraints.words import Allowed, Words
 from edgellm.errors import RequestError
@@ -145,7 +146,7 @@ def _from_lark(lark: str) -> str:
 
 
 def _from_gbnf(grammar: str) -> str:
-    return _from_lark(gbnf_to_lark(_bounded("grammar", grammar)))
+    return _from_lark(write_lark(read_gbnf(_bounded("grammar", grammar))))
 
 
 def _from_choices(choices: tuple[str, ...]) -> str:
