@@ -8,10 +8,16 @@ import pytest
 from tests.models.running import logits_of
 
 ARCHS = (
-    "deepseek-moe deepseek2-moe dots1-moe ernie4_5-moe-moe gemma3-dense glm4moe-moe gpt-oss-moe "
-    "granite-moe granitemoe-moe hunyuan-moe-moe llama-dense llama-moe minicpm3-dense "
-    "minimax-m2-moe mistral3-moe mistral4-moe olmoe-moe phimoe-moe qwen2-dense qwen2moe-moe "
-    "qwen3moe-moe"
+    "bloom-dense cohere2-dense command-r-dense deepseek-moe deepseek2-moe dots1-moe "
+    "ernie4_5-moe-moe ernie4_5-moe exaone4-dense falcon-dense falcon-h1-dense gemma-dense "
+    "gemma2-dense gemma3-dense glm4-dense glm4moe-moe gpt-oss-moe gpt2-dense gptneox-dense "
+    "granite-dense granite-moe granitehybrid-dense granitemoe-moe hunyuan-dense-dense "
+    "hunyuan-moe-moe internlm2-dense jamba-dense kimi-linear-moe lfm2-dense lfm2moe-moe "
+    "llama-dense llama-moe mamba-dense mamba2-dense minicpm-dense minicpm3-dense minimax-m2-moe "
+    "mistral3-dense mistral3-moe mistral4-moe mpt-dense nemotron-dense nemotron_h-dense "
+    "olmo-dense olmo2-dense olmoe-moe phi2-dense phi3-dense phimoe-moe qwen2-dense qwen2moe-moe "
+    "qwen3-dense qwen35-dense qwen35moe-moe qwen3moe-moe qwen3next-moe seed_oss-dense "
+    "smollm3-dense stablelm-dense starcoder2-dense"
 ).split()
 QUANTS = (
     "BF16 F16 IQ1_M IQ1_S IQ2_S IQ2_XS IQ2_XXS IQ3_S IQ3_XXS IQ4_NL IQ4_XS MXFP4 Q1_0 Q2_0 Q2_K "
