@@ -137,7 +137,7 @@ class ChatApp(App[None]):
                 timeout=30,
             )
         self.editor.said = await self.history.ask(Store.said)
-        await self._list()
+        await self._look_for_others()
         await self.refresh_chat()
         self.set_interval(_TICK, self._show_status)
         self.set_interval(_LOOK, self._look_for_others)
@@ -317,19 +317,26 @@ class ChatApp(App[None]):
         await self._list()
         self.show_sidebar(True)
 
-    async def _list(self) -> None:
+    async def _list(self) -> list[Conversation]:
+        """Draws the list; what is in it."""
         found = await self.history.ask(Store.conversations, self._query, self.is_showing_archived)
         self.sidebar.show(found, self.chat.id, self.session.busy(), self._done)
+        return found
 
     @on(ConversationList.Searched)
     async def _search(self, event: ConversationList.Searched) -> None:
         self._query = event.query
-        await self._list()
+        found = await self._list()
+        if event.take_first and found:
+            await self._show_conversation(found[0].id)
 
     @on(ConversationList.Chosen)
     async def _choose(self, event: ConversationList.Chosen) -> None:
-        chat = self._open.get(event.conversation)
-        chat = chat or await self.history.ask(Store.load, event.conversation)
+        await self._show_conversation(event.conversation)
+
+    async def _show_conversation(self, conversation: int) -> None:
+        chat = self._open.get(conversation)
+        chat = chat or await self.history.ask(Store.load, conversation)
         if chat is None:
             self.notify("this chat has been deleted", severity="warning")
             await self._list()

@@ -189,8 +189,14 @@ async def test_new_and_search(tmp_path: Path) -> None:
         await say(pilot, "/search answer 1")
         await until(pilot, lambda: listed.option_count == 2)
         assert "trains" in str(listed.get_option_at_index(1).prompt)
-        await pilot.press("enter", "down", "enter")
+        await pilot.press("enter")
         await until(pilot, lambda: texts(pilot) == ["about trains", "answer 1"])
+        pilot.app.query_one("#search", Input).value = ""
+        await until(pilot, lambda: listed.option_count == 3)
+        await pilot.press("f3")
+        await until(pilot, lambda: pilot.app.query_one("#search").has_focus)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: texts(pilot) == ["about birds", "answer 2"])
 
 
 @asynchronous

@@ -17,9 +17,9 @@ from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 # Names of Textual's that its documentation leaves out.
 from textual.widgets._markdown import (  # isort: skip
     MarkdownBullet,
-    MarkdownBulletList,
+    MarkdownList,
     MarkdownListItem,
-    MarkdownOrderedList,
+    MarkdownOrderedListItem,
 )
 from textual.containers import Horizontal, Vertical
 
@@ -96,49 +96,41 @@ class CodeBlock(MarkdownFence):
         await self.query_one(Vertical).mount_all(new)
 
 
-class _GrowingList(MarkdownBlock):
+class GrowingList(MarkdownList):
     """A list of which only the last item changes, and to which items are added."""
 
-    def item(self, block: MarkdownListItem, bullet: str) -> Widget:
-        mark = MarkdownBullet()
-        mark.symbol = bullet
-        return Horizontal(mark, Vertical(*block._blocks))
-
-    def items(self) -> list[Widget]:
-        """A row per item that has been parsed and is not shown yet."""
-        blocks = [block for block in self._blocks if isinstance(block, MarkdownListItem)]
-        self._blocks.clear()
-        bullets = self.bullets(blocks)
-        return [self.item(*pair) for pair in zip(blocks, bullets, strict=True)]
-
-    def bullets(self, blocks: list[MarkdownListItem]) -> list[str]:
-        return [block.bullet for block in blocks]
+    DEFAULT_CSS = """
+    GrowingList {
+        margin: 0 0 1 0;
+        & Horizontal, & Vertical { height: auto; width: 1fr; }
+    }
+    """
 
     def compose(self) -> ComposeResult:
-        yield from self.items()
+        yield from self.rows()
+
+    def rows(self) -> list[Widget]:
+        """A row per item that has been parsed and is not shown yet."""
+        items = [block for block in self._blocks if isinstance(block, MarkdownListItem)]
+        self._blocks.clear()
+        return [Horizontal(_mark(item), Vertical(*item._blocks)) for item in items]
 
     async def _update_from_block(self, block: MarkdownBlock) -> None:
-        rows = list(self.children)
-        if type(block) is not type(self) or len(block._blocks) < len(rows) or not rows:
+        shown = list(self.children)
+        if not isinstance(block, GrowingList) or not 0 < len(shown) <= len(block._blocks):
             await super()._update_from_block(block)
             return
         self._copy_context(block)
-        new = list(block._blocks)[len(rows) - 1]
-        await _grow(rows[-1].query_one(Vertical), list(new._blocks))
-        block._blocks = block._blocks[len(rows) :]
-        await self.mount_all(block.items())
+        await _grow(shown[-1].query_one(Vertical), block._blocks[len(shown) - 1]._blocks)
+        del block._blocks[: len(shown)]
+        await self.mount_all(block.rows())
 
 
-class BulletList(_GrowingList, MarkdownBulletList):
-    """A list with marks."""
-
-
-class OrderedList(_GrowingList, MarkdownOrderedList):
-    """A list with numbers."""
-
-    def bullets(self, blocks: list[MarkdownListItem]) -> list[str]:
-        width = max((len(block.bullet) for block in blocks), default=1)
-        return [f"{block.bullet}.".rjust(width + 2) + " " for block in blocks]
+def _mark(item: MarkdownListItem) -> MarkdownBullet:
+    mark = MarkdownBullet()
+    is_ordered = isinstance(item, MarkdownOrderedListItem)
+    mark.symbol = f"{item.bullet:>2}. " if is_ordered else item.bullet
+    return mark
 
 
 class Answer(Markdown):
@@ -148,8 +140,8 @@ class Answer(Markdown):
         **Markdown.BLOCKS,
         "fence": CodeBlock,
         "code_block": CodeBlock,
-        "bullet_list_open": BulletList,
-        "ordered_list_open": OrderedList,
+        "bullet_list_open": GrowingList,
+        "ordered_list_open": GrowingList,
     }
 
     def __init__(self, **arguments: Any) -> None:
@@ -169,7 +161,7 @@ async def _grow(box: Widget, blocks: list[MarkdownBlock]) -> None:
 
 async def _update(old: MarkdownBlock, new: MarkdownBlock, box: Widget) -> None:
     """Like Textual's own update, which would put a replaced block at the end of the document."""
-    if isinstance(old, CodeBlock | _GrowingList):
+    if isinstance(old, CodeBlock | GrowingList):
         await old._update_from_block(new)
     elif new._blocks or old.children:
         await old.remove()

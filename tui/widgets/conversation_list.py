@@ -8,6 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
@@ -19,7 +20,8 @@ BUSY, DONE, PINNED = "◌", "●", "◆"
 
 
 class ConversationList(Vertical):
-    """Posts Chosen and Searched."""
+    """Posts Chosen, and Searched while a search is typed. Enter in the search takes the first one
+    found, down goes to the list."""
 
     class Chosen(Message):
         def __init__(self, conversation: int) -> None:
@@ -27,13 +29,15 @@ class ConversationList(Vertical):
             self.conversation = conversation
 
     class Searched(Message):
-        def __init__(self, query: str) -> None:
+        def __init__(self, query: str, take_first: bool = False) -> None:
             super().__init__()
             self.query = query
+            self.take_first = take_first
 
     def __init__(self) -> None:
         super().__init__(id="sidebar")
         self._list = OptionList(id="conversations", compact=True)
+        self._shown: object = None  # what is drawn already
 
     def compose(self) -> ComposeResult:
         yield Input(placeholder="Search chats", id="search", compact=True)
@@ -48,9 +52,15 @@ class ConversationList(Vertical):
     ) -> None:
         """busy: those with an answer under way; done: with one that nobody has seen yet."""
         options = list(self._options(list(conversations), busy, done))
+        rows = [(option.id, option.prompt) for option in options]
+        if (rows, current) == self._shown:
+            return
+        self._shown = rows, current
+        marked = self._list.highlighted_option if self._list.has_focus else None
+        chosen = marked.id if marked else str(current)  # the user may be walking through it
         self._list.clear_options().add_options(options)
         ids = [option.id for option in options]
-        self._list.highlighted = ids.index(str(current)) if str(current) in ids else None
+        self._list.highlighted = ids.index(chosen) if chosen in ids else None
 
     def _options(
         self, conversations: list[Conversation], busy: AbstractSet[int], done: AbstractSet[int]
@@ -83,9 +93,15 @@ class ConversationList(Vertical):
         self.post_message(self.Searched(event.value.strip()))
 
     @on(Input.Submitted, "#search")
-    def _to_list(self, event: Input.Submitted) -> None:
+    def _take_first(self, event: Input.Submitted) -> None:
         event.stop()
-        self._list.focus()
+        self.post_message(self.Searched(event.value.strip(), take_first=True))
+
+    def on_key(self, event: Key) -> None:
+        if event.key == "down" and not self._list.has_focus:
+            event.stop()
+            self._list.focus()
+            self._list.action_first()
 
 
 def _group(conversation: Conversation) -> str:
