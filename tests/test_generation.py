@@ -1,6 +1,7 @@
 """What an answer does with its tokens: constraints, forced tokens, loops."""
 
 import queue
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,14 @@ from edgellm.types import Completion, Request, TokenEvent
 from tests.mock_model import EOG, VOCAB_SIZE, MockModel, make_manager, noise, says
 
 
-def events(model: MockModel, prompt: str = "hi", **params: Any) -> list[TokenEvent]:
-    """All events of a request; the model's context holds 64 tokens."""
+def events(
+    model: MockModel, prompt: str = "hi", advice: dict[str, Any] | None = None, **params: Any
+) -> list[TokenEvent]:
+    """All events of a request; the model's context holds 64 tokens. advice: of its file."""
     outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()
     manager = make_manager(model)
+    loaded = manager.model()
+    loaded.info = replace(loaded.info, sampling=advice or {})
     try:
         request = Request(prompt, SamplingParams(**{"seed": 1, **params}), add_special=False)
         manager.submit(request, outbox.put)
@@ -31,8 +36,15 @@ def events(model: MockModel, prompt: str = "hi", **params: Any) -> list[TokenEve
         manager.close()
 
 
-def answer(model: MockModel, **params: Any) -> Completion:
-    return collect(events(model, **params))
+def answer(model: MockModel, advice: dict[str, Any] | None = None, **params: Any) -> Completion:
+    return collect(events(model, advice=advice, **params))
+
+
+def test_what_the_file_advises_counts_unless_the_user_says_otherwise() -> None:
+    hot = {"temperature": 9.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    assert answer(MockModel(says("blue")), advice={"temperature": 0.0}).text == "blue"
+    assert answer(MockModel(says("blue")), advice=hot, max_tokens=4).text != "blue"
+    assert answer(MockModel(says("blue")), advice=hot, temperature=0).text == "blue"
 
 
 def test_a_constraint_holds_whatever_the_model_would_say() -> None:

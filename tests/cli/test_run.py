@@ -164,9 +164,45 @@ def test_load_options_reach_the_client(script: Script, model_file: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--json-schema", "@SCHEMA"], '{"on": true}'),
+        (["--regex", "[0-9]{2}"], "00"),
+        (["--choices", "yes", "--choices", "no"], "no"),
+        (["--grammar", 'root ::= "n" .'], "no"),
+        (["--logit-bias", "110-inf", "--logit-bias", "n+1", "-n", "2"], "no"),
+        (["--logit-bias", "n+1", "--logit-bias", "110-inf", "-n", "2"], "\0o"),
+        (["--samplers", "top_k;temperature", "--beam-width", "2"], "no"),
+        (["--ignore-eos", "-n", "3"], "no\0"),
+    ],
+)
+def test_sampling_options_reach_the_engine(
+    script: Script,
+    model_file: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    text: str,
+) -> None:
+    script("no")
+    schema = {"type": "object", "properties": {"on": {"const": True}}, "required": ["on"]}
+    (tmp_path / "schema.json").write_text(json.dumps({**schema, "additionalProperties": False}))
+    words = [word.replace("SCHEMA", str(tmp_path / "schema.json")) for word in words]
+    assert cli.main(["run", model_file, "hi", "--temperature", "0", *words]) == 0
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "edgellm chat"),
+        (["hi", "--dry-allowed-length", "-5"], "dry_allowed_length is -5"),
+        (["hi", "--temperature", "nan"], "temperature is nan"),
+        (["hi", "--samplers", "top_k;heat"], "samplers"),
+        (["hi", "--logit-bias", "999+1"], "logit_bias names token 999"),
+        (["hi", "--grammar", "root ::= ("], "grammar: line 1"),
+        (["hi", "--json-schema", '{"not": {}}'], "'not'"),
+        (["hi", "--regex", "@no-such-file"], "no-such-file"),
         (["hi", "--file", "x"], "twice"),
         (["hi", "--raw", "--system", "x"], "--system"),
         (["hi", "--top-p", "7"], "top_p"),
