@@ -14,22 +14,34 @@ from edgellm.kernels.cpu.simd import (
     sum_lanes,
 )
 
+LINE = 16  # floats of a cache line
+
 
 def make_selective_scan(decay_by):
     is_by_head = decay_by == "by_head"
     row_floats = inline(padded)
 
     @inline
+    def eight(state, a, decay, dt, taken, b, c, total):
+        """Eight numbers of a state take their input; their products with c are added to total."""
+        if not is_by_head:
+            decay = exp(load_f32(a) * dt)
+        h = fma(b, taken, load_f32(state) * decay)
+        store_f32(state, h)
+        return fma(h, c, total)
+
+    @inline
     def channel(state, a, decay, dt, x, b, c, size):
         """One channel's state takes x in; its product with c."""
         taken, total = splat_f32(dt * x), splat_f32(np.float32(0.0))
-        for i in range(0, size, 8):
-            rest = min(8, size - i)
-            if not is_by_head:
-                decay = exp(load_f32(a + 4 * i) * splat_f32(dt))
-            h = fma(load_f32_head(b + 4 * i, rest), taken, load_f32(state + 4 * i) * decay)
-            store_f32(state + 4 * i, h)
-            total = fma(h, load_f32_head(c + 4 * i, rest), total)
+        step, whole = splat_f32(dt), size // 8 * 8
+        for i in range(0, 4 * whole, 32):
+            b_part, c_part = load_f32(b + i), load_f32(c + i)
+            total = eight(state + i, a + i, decay, step, taken, b_part, c_part, total)
+        if whole < size:
+            i, rest = 4 * whole, size - whole
+            b_part, c_part = load_f32_head(b + i, rest), load_f32_head(c + i, rest)
+            total = eight(state + i, a + i, decay, step, taken, b_part, c_part, total)
         return sum_lanes(total)
 
     def selective_scan(args, step, thread, threads):
@@ -41,28 +53,31 @@ def make_selective_scan(decay_by):
         heads, head_dim, size = args[14], args[15], args[17]
         per_group, row_bytes = heads // args[16], 4 * row_floats(size)
         first, last = split(heads, thread, threads)
+        together = max(1, LINE // head_dim)  # heads: their numbers of a token share a cache line
         for sequence in range(step[NUM_SEQS]):
             begin, end = i32(step[QUERY_START], sequence), i32(step[QUERY_START], sequence + 1)
             states = args[10] + i32(step[STATE_SLOTS], sequence) * args[11]
             is_new = i32(step[POSITIONS], begin) == 0
-            for head in range(first, last):
-                state = states + head * head_dim * row_bytes
+            for block in range(first, last, together):
+                after = min(block + together, last)
                 if is_new:
-                    clear(state, head_dim * row_bytes)
-                a, group = args[12] + head * row_bytes, 4 * (head // per_group * size)
-                decay = splat_f32(np.float32(0.0))
+                    state_bytes = head_dim * row_bytes
+                    clear(states + block * state_bytes, (after - block) * state_bytes)
                 for token in range(begin, end):
-                    dt = f32(args[2], token * args[3] + head)
-                    if is_by_head:
-                        decay = exp(splat_f32(f32(args[12], head) * dt))
-                    b = args[4] + 4 * token * args[5] + group
-                    c = args[6] + 4 * token * args[7] + group
-                    for i in range(head_dim):
-                        at = head * head_dim + i
-                        x = f32(args[0], token * args[1] + at)
-                        y = channel(state + i * row_bytes, a, decay, dt, x, b, c, size)
-                        y = y + f32(args[13], head) * x
-                        store_f32_one(args[8] + 4 * (token * args[9] + at), y)
+                    for head in range(block, after):
+                        dt = f32(args[2], token * args[3] + head)
+                        decay = splat_f32(np.float32(0.0))
+                        if is_by_head:
+                            decay = exp(splat_f32(f32(args[12], head) * dt))
+                        group = 4 * (head // per_group * size)
+                        b = args[4] + 4 * token * args[5] + group
+                        c = args[6] + 4 * token * args[7] + group
+                        a = args[12] + head * row_bytes
+                        for at in range(head * head_dim, (head + 1) * head_dim):
+                            x = f32(args[0], token * args[1] + at)
+                            y = channel(states + at * row_bytes, a, decay, dt, x, b, c, size)
+                            y = y + f32(args[13], head) * x
+                            store_f32_one(args[8] + 4 * (token * args[9] + at), y)
 
     return selective_scan
 
