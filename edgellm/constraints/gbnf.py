@@ -11,6 +11,7 @@ from edgellm.constraints.rules import Call, Chain, Either, Node, OneOf, Repeat, 
 from edgellm.errors import RequestError
 
 _MAX_DEPTH = 100  # of groups in groups
+_MAX_SIGNS = 10  # of repetition after each other
 _MAX_REPEAT = 100_000
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 _HEX = {"x": 2, "u": 4, "U": 8}
@@ -98,7 +99,7 @@ class _Reader:
         return node
 
     def _repeated(self, node: Node) -> Node:
-        while True:
+        for _ in range(_MAX_SIGNS):
             self._skip(_SPACE)
             c = self._peek()
             if c in ("*", "+", "?"):
@@ -108,6 +109,7 @@ class _Reader:
                 node = self._counted(node)
             else:
                 return node
+        raise wrong(self._line(), "too many signs of repetition after each other")
 
     def _counted(self, node: Node) -> Node:
         found = _REPEAT.match(self.text, self.at)

@@ -106,6 +106,7 @@ def test_a_grammar_matches_what_python_says(piece: str, recursive: bool, texts: 
         ('\n\nroot ::= "a" [', 3, "expected the end of the text or of the brackets"),
         ('root ::= "a\n"', 1, "expected the end of the text"),
         ('root ::= "a"{3,1}', 1, "no range"),
+        ('root ::= "a"' + "*" * 60000, 1, "signs of repetition"),
         ('root ::= "a"{}', 1, "expected {m}"),
         ('root ::= "a"{99999999999999}', 1, "at most 100000"),
         ('root ::= "a"\nb ::= <think>', 2, "tokens"),
