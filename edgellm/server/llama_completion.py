@@ -11,7 +11,7 @@ from edgellm.server.answers import Answer, Limits, collect, llama_timings, steps
 from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
 from edgellm.server.fim import File, Filled, Hole, fill
 from edgellm.server.llama_cpp import llama_cpp_error
-from edgellm.server.openai import logprob_of, token_texts
+from edgellm.server.logprobs import entries
 from edgellm.server.prompts import Prompt, read_prompts
 from edgellm.types import ModelInfo, Request, SamplingParams, TokenEvent, TokenLogprob
 
@@ -185,21 +185,8 @@ def generation_settings(params: SamplingParams) -> dict[str, Any]:
 async def _probabilities(call: Call, job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
     if not job.request.params.logprobs:
         return {}
-    texts = await token_texts(call, logprobs, job.info.name)
-    return {
-        "completion_probabilities": [
-            {
-                **_token(entry.token_id, entry.bytes, entry.logprob),
-                "top_logprobs": [_token(t, texts[t], logprob) for t, logprob in entry.top],
-            }
-            for entry in logprobs
-        ]
-    }
-
-
-def _token(token_id: int, piece: bytes, logprob: float) -> dict[str, Any]:
-    text = piece.decode("utf-8", "replace")
-    return {"id": token_id, "token": text, "bytes": list(piece), "logprob": logprob_of(logprob)}
+    found = await entries(call.service.client, logprobs, job.info.name)
+    return {"completion_probabilities": found}
 
 
 def _wants_tokens(call: Call) -> bool:

@@ -1,85 +1,28 @@
-"""Ollama's routes. Answers come line by line unless the request says otherwise."""
+"""Ollama's chat and generate. Answers come line by line unless the request says otherwise."""
 
-import hashlib
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from edgellm.dialects import CallPart
 from edgellm.errors import BackendError, RequestError
-from edgellm.server import fields as f
+from edgellm.server import fields as f, ollama_models
 from edgellm.server.answers import Answer, collect, new_id, steps
 from edgellm.server.chat import Chat, Tools, prepare
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
-from edgellm.server.failures import Failure, Refusal
+from edgellm.server.failures import Failure
 from edgellm.server.fim import Hole, fill
-from edgellm.server.openai import logprob_of, token_texts
+from edgellm.server.logprobs import entries
 from edgellm.server.prompts import Prompt
-from edgellm.types import Message, ModelDetails, ModelInfo, Request, SamplingParams, TokenLogprob
-
-VERSION = "0.13.0"  # of Ollama, whose routes these are: clients ask for at least some version
+from edgellm.types import Message, ModelInfo, Request, SamplingParams, TokenLogprob
 
 _RENAMED = {"num_predict": "max_tokens", "typical": "typical_p"}
-_FOREVER = timedelta(days=365 * 100)
 
 
 def ollama_error(failure: Failure) -> Mapping[str, Any]:
     return {"error": failure.message}
-
-
-async def version(call: Call) -> Reply:
-    return {"version": VERSION}
-
-
-async def tags(call: Call) -> Reply:
-    return {"models": [await _entry(call, info) for info in await call.service.client.models()]}
-
-
-async def ps(call: Call) -> Reply:
-    found = []
-    for info in await call.service.client.models():
-        entry = await _entry(call, info)
-        expires = datetime.fromtimestamp(call.service.started, UTC) + _FOREVER
-        found.append(
-            {
-                **entry,
-                "expires_at": expires.isoformat(),
-                "size_vram": 0,
-                "context_length": info.context_length,
-            }
-        )
-    return {"models": found}
-
-
-async def show(call: Call) -> Reply:
-    name = f.read(call.fields, "model", str) or f.read(call.fields, "name", str)
-    info = await call.service.model(name)
-    details = await call.service.client.details(info.name)
-    has_fim = {"prefix", "suffix", "middle"} <= details.fim.keys()
-    template = details.chat_template
-    if has_fim:  # what Continue and others look for before they ask for a fill-in
-        template += "{{- /* .Prompt .Suffix */ -}}"
-    capabilities = ["completion", *(["insert"] if has_fim else [])]
-    if "tools" in details.chat_template:
-        capabilities.append("tools")
-    return {
-        "modelfile": f"FROM {info.name}\n",
-        "parameters": _parameters(info),
-        "template": template,
-        "license": "",
-        "modified_at": _modified(call),
-        "details": _details(details),
-        "model_info": {
-            "general.architecture": details.architecture,
-            "general.parameter_count": details.parameters,
-            f"{details.architecture}.context_length": details.trained_context
-            or info.context_length,
-            f"{details.architecture}.embedding_length": details.hidden_size or 0,
-        },
-        "capabilities": capabilities,
-    }
 
 
 async def chat(call: Call) -> Reply:
@@ -172,14 +115,6 @@ async def embed(call: Call) -> Reply:
     raise BackendError("no embedding model can be loaded yet")
 
 
-async def not_here(call: Call) -> Reply:
-    raise Refusal(
-        501,
-        "not_supported_error",
-        "models are fetched and removed on the command line: edgellm pull, edgellm rm",
-    )
-
-
 def _params(call: Call) -> SamplingParams:
     options = f.read(call.fields, "options", dict[str, Any], {})
     changes: dict[str, Any] = {"n": 1, "logprobs": _num_logprobs(call)}
@@ -247,69 +182,10 @@ def _calls_and_thoughts(answer: Answer) -> dict[str, Any]:
 
 
 async def _logprobs(call: Call, info: ModelInfo, logprobs: Any) -> dict[str, Any]:
-    entries: list[TokenLogprob] = list(logprobs)
-    if not entries:
+    found: list[TokenLogprob] = list(logprobs)
+    if not found:
         return {}
-    texts = await token_texts(call, entries, info.name)
-    return {
-        "logprobs": [
-            {
-                **_token(entry.bytes, entry.logprob),
-                "top_logprobs": [_token(texts[token], value) for token, value in entry.top],
-            }
-            for entry in entries
-        ]
-    }
-
-
-def _token(piece: bytes, logprob: float) -> dict[str, Any]:
-    text = piece.decode("utf-8", "replace")
-    return {"token": text, "logprob": logprob_of(logprob), "bytes": list(piece)}
-
-
-async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
-    details = await call.service.client.details(info.name)
-    return {
-        "name": info.name,
-        "model": info.name,
-        "modified_at": _modified(call),
-        "size": details.size,
-        "digest": _digest(details),
-        "details": _details(details),
-    }
-
-
-def _details(details: ModelDetails) -> dict[str, Any]:
-    return {
-        "parent_model": "",
-        "format": "gguf",
-        "family": details.architecture,
-        "families": [details.architecture],
-        "parameter_size": f"{details.parameters / 1e6:.1f}M",
-        "quantization_level": details.quantization,
-    }
-
-
-def _digest(details: ModelDetails) -> str:
-    """Tells models apart. Not of the file: reading all of it would take too long."""
-    known = (details.name, details.architecture, details.parameters, details.size)
-    return hashlib.sha256(repr(known).encode()).hexdigest()
-
-
-def _modified(call: Call) -> str:
-    return datetime.fromtimestamp(call.service.started, UTC).isoformat()
-
-
-def _parameters(info: ModelInfo) -> str:
-    """Lines of a name and a value, as in a Modelfile; Continue throws at any other form."""
-    values = {"num_ctx": info.context_length, **info.sampling}
-    lines = []
-    for name, value in values.items():
-        lines += [
-            f'{name:<30} "{v}"' if isinstance(v, str) else f"{name:<30} {v}"
-            for v in (value if isinstance(value, list | tuple) else [value])
-        ]
-    return "\n".join(lines)
+    return {"logprobs": await entries(call.service.client, found, info.name)}
 
 
 _SHARED = ("model", "stream", "options", "format", "keep_alive", "top_logprobs")
@@ -317,19 +193,11 @@ _CHAT = (*_SHARED, "messages", "tools", "think")
 _GENERATE = (*_SHARED, "prompt_text", "suffix", "system", "raw")
 FAMILY = Family(
     (
-        Route("GET", "/api/version", version, public=True),
-        Route("GET", "/api/tags", tags),
-        Route("GET", "/api/ps", ps),
-        Route("POST", "/api/show", show, takes=("model", "name")),
+        *ollama_models.ROUTES,
         Route("POST", "/api/chat", chat, takes=_CHAT),
         Route("POST", "/api/generate", generate, takes=_GENERATE),
         Route("POST", "/api/embed", embed),
         Route("POST", "/api/embeddings", embed),
-        Route("POST", "/api/pull", not_here),
-        Route("POST", "/api/push", not_here),
-        Route("POST", "/api/create", not_here),
-        Route("POST", "/api/copy", not_here),
-        Route("DELETE", "/api/delete", not_here),
     ),
     ollama_error,
 )

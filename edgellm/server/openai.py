@@ -14,9 +14,7 @@ from edgellm.server.endpoint import Call, Reply, Route
 from edgellm.server.failures import Failure
 from edgellm.server.fields import read
 from edgellm.server.llama_cpp import llama_cpp_error
-from edgellm.types import ModelInfo, TokenLogprob, Usage
-
-LEAST_LOGPROB = -9999.0  # for a probability of 0: JSON has no infinity
+from edgellm.types import ModelInfo, Usage
 
 RENAMED = {
     "max_completion_tokens": "max_tokens",
@@ -41,17 +39,6 @@ def usage_of(usage: Usage) -> Mapping[str, Any]:
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     }
-
-
-async def token_texts(call: Call, logprobs: Sequence[TokenLogprob], model: str) -> dict[int, bytes]:
-    """What each alternative adds to a text, by its id."""
-    ids = sorted({token for entry in logprobs for token, _ in entry.top})
-    pieces = await call.service.client.token_bytes(ids, model)
-    return dict(zip(ids, pieces, strict=True))
-
-
-def logprob_of(logprob: float) -> float:
-    return max(LEAST_LOGPROB, logprob)
 
 
 async def models(call: Call) -> Reply:

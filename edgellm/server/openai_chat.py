@@ -1,6 +1,6 @@
 """OpenAI's chat completions."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -10,7 +10,8 @@ from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Step, collect, llama_timings, new_id, steps, total
 from edgellm.server.chat import Chat, Tools, prepare
 from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
-from edgellm.server.openai import RENAMED, logprob_of, now, openai_error, token_texts, usage_of
+from edgellm.server.logprobs import entries
+from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.types import SamplingParams, TokenLogprob, Usage
 
 DONE = b"data: [DONE]\n\n"
@@ -147,23 +148,9 @@ def _logprobs(fields: Mapping[str, Any]) -> int | None:
 
 
 async def _content_logprobs(
-    call: Call, chat: Chat, logprobs: tuple[TokenLogprob, ...] | list[TokenLogprob]
+    call: Call, chat: Chat, logprobs: Sequence[TokenLogprob]
 ) -> dict[str, Any]:
-    texts = await token_texts(call, logprobs, chat.info.name)
-    return {
-        "content": [
-            {
-                **_token(entry.bytes, entry.logprob),
-                "top_logprobs": [_token(texts[token], logprob) for token, logprob in entry.top],
-            }
-            for entry in logprobs
-        ]
-    }
-
-
-def _token(piece: bytes, logprob: float) -> dict[str, Any]:
-    text = piece.decode("utf-8", "replace")
-    return {"token": text, "logprob": logprob_of(logprob), "bytes": list(piece)}
+    return {"content": await entries(call.service.client, logprobs, chat.info.name)}
 
 
 _TAKES = (

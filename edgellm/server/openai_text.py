@@ -10,7 +10,8 @@ from edgellm.server import fields as f
 from edgellm.server.answers import Answer, collect, llama_timings, new_id, steps, total
 from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
 from edgellm.server.fim import Hole, fill
-from edgellm.server.openai import RENAMED, logprob_of, now, openai_error, token_texts, usage_of
+from edgellm.server.logprobs import finite, token_texts
+from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.openai_chat import DONE, finish_reason
 from edgellm.server.prompts import read_prompts
 from edgellm.types import ModelInfo, Request, TokenLogprob
@@ -132,13 +133,13 @@ async def _logprobs(
 ) -> dict[str, Any] | None:
     if request.params.logprobs is None:
         return None
-    texts = await token_texts(call, logprobs, info.name)
+    texts = await token_texts(call.service.client, logprobs, info.name)
     lengths = [len(entry.text) for entry in logprobs]
     return {
         "tokens": [entry.text for entry in logprobs],
-        "token_logprobs": [logprob_of(entry.logprob) for entry in logprobs],
+        "token_logprobs": [finite(entry.logprob) for entry in logprobs],
         "top_logprobs": [
-            {texts[t].decode("utf-8", "replace"): logprob_of(value) for t, value in entry.top}
+            {texts[t].decode("utf-8", "replace"): finite(value) for t, value in entry.top}
             for entry in logprobs
         ],
         "text_offset": list(accumulate(lengths[:-1], initial=0)) if lengths else [],

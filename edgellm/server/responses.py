@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from edgellm.dialects import CallPart, Part
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, collect, new_id, steps
@@ -13,6 +12,13 @@ from edgellm.server.chat import Chat, Tools, prepare
 from edgellm.server.endpoint import Call, Reply, Route, Stream, typed_server_sent
 from edgellm.server.failures import Failure
 from edgellm.server.openai import RENAMED, now, openai_error
+from edgellm.server.responses_items import (
+    Items,
+    function_call,
+    message,
+    reasoning,
+    text_part,
+)
 from edgellm.types import Message, Usage
 
 _RENAMED = {**RENAMED, "max_output_tokens": "max_tokens"}
@@ -60,8 +66,8 @@ async def _prepare(call: Call) -> Chat:
         raise RequestError(f"{len(messages)} messages: too many", "input")
     given = {key: value for key, value in call.fields.items() if key not in _NOT_SAMPLING}
     params = f.sampling(given, _RENAMED, **_text_format(call))
-    reasoning = f.read(call.fields, "reasoning", dict[str, Any], {})
-    variables = {"reasoning_effort": reasoning["effort"]} if reasoning.get("effort") else {}
+    wanted = f.read(call.fields, "reasoning", dict[str, Any], {})
+    variables = {"reasoning_effort": wanted["effort"]} if wanted.get("effort") else {}
     return await prepare(call, messages, params, _tools(call), variables)
 
 
@@ -172,41 +178,11 @@ def _status(answer: Answer) -> str:
 
 def _output(answer: Answer, status: str) -> Iterator[dict[str, Any]]:
     if answer.reasoning:
-        yield _reasoning(new_id("rs_"), answer.reasoning)
+        yield reasoning(new_id("rs_"), answer.reasoning)
     if answer.content or not answer.calls:
-        yield _message(new_id("msg_"), status, [_text_part(answer.content)])
+        yield message(new_id("msg_"), status, [text_part(answer.content)])
     for part in answer.calls.values():
-        yield _function_call(new_id("fc_"), status, part, part.id or new_id("call_"))
-
-
-def _message(item_id: str, status: str, content: list[Any]) -> dict[str, Any]:
-    return {
-        "type": "message",
-        "id": item_id,
-        "role": "assistant",
-        "status": status,
-        "content": content,
-    }
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def _reasoning(item_id: str, text: str) -> dict[str, Any]:
-    content = [{"type": "reasoning_text", "text": text}]
-    return {"type": "reasoning", "id": item_id, "summary": [], "content": content}
-
-
-def _function_call(item_id: str, status: str, part: CallPart, call_id: str) -> dict[str, Any]:
-    return {
-        "type": "function_call",
-        "id": item_id,
-        "call_id": call_id,
-        "name": part.name,
-        "arguments": part.arguments,
-        "status": status,
-    }
+        yield function_call(new_id("fc_"), status, part, part.id or new_id("call_"))
 
 
 async def _events(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
@@ -221,7 +197,7 @@ async def _events(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
 async def _bare_events(
     call: Call, chat: Chat, response_id: str
 ) -> AsyncGenerator[dict[str, Any], None]:
-    answer, items, begun = Answer(), _Items(), False
+    answer, items, begun = Answer(), Items(), False
     async with aclosing(steps(call.service, chat.request, chat.plan.parser)) as answered:
         async for step in answered:
             if not begun:
@@ -238,92 +214,6 @@ async def _bare_events(
         yield event
     response = _response(call, chat, response_id, status, items.done, answer.usage)
     yield {"type": f"response.{status}", "response": response}
-
-
-class _Items:
-    """The items of a response's output as they begin, grow and end. done: those that ended."""
-
-    def __init__(self) -> None:
-        self.done: list[dict[str, Any]] = []
-        self._open: object = None  # what the open item holds: an index of a call, or a kind
-        self._id = ""
-        self._text = ""
-        self._call = CallPart(0, "")
-
-    def events(self, part: Part) -> list[dict[str, Any]]:
-        """What a part means to the stream."""
-        found: list[dict[str, Any]] = []
-        holds = part.index if isinstance(part, CallPart) else part.kind
-        if holds != self._open:
-            found += self._close("completed")
-            found += self._begin(holds, part)
-        text = part.arguments if isinstance(part, CallPart) else part.text
-        self._text += text
-        kind = {"content": "output_text", "reasoning": "reasoning_text"}.get(
-            str(holds), "function_call_arguments"
-        )
-        found.append(self._event(f"response.{kind}.delta", delta=text))
-        return found
-
-    def end(self, status: str) -> list[dict[str, Any]]:
-        """The end of the last item, after an empty message if there was none."""
-        begun = self._begin("content", None) if not self.done and self._open is None else []
-        return [*begun, *self._close(status)]
-
-    def _begin(self, holds: object, part: Part | None) -> list[dict[str, Any]]:
-        self._open, self._text = holds, ""
-        if isinstance(part, CallPart):
-            self._id = new_id("fc_")
-            self._call = CallPart(part.index, "", part.id or new_id("call_"), part.name)
-            item = _function_call(self._id, "in_progress", self._call, self._call.id or "")
-            return [self._added(item)]
-        self._id = new_id("msg_" if holds == "content" else "rs_")
-        if holds == "reasoning":
-            return [self._added({**_reasoning(self._id, ""), "content": []})]
-        added = self._added(_message(self._id, "in_progress", []))
-        part_added = self._event("response.content_part.added", part=_text_part(""))
-        return [added, part_added]
-
-    def _close(self, status: str) -> list[dict[str, Any]]:
-        if self._open is None:
-            return []
-        if self._open == "content":
-            item = _message(self._id, status, [_text_part(self._text)])
-            found = [
-                self._event("response.output_text.done", text=self._text),
-                self._event("response.content_part.done", part=_text_part(self._text)),
-            ]
-        elif self._open == "reasoning":
-            item = _reasoning(self._id, self._text)
-            found = [self._event("response.reasoning_text.done", text=self._text)]
-        else:
-            part = CallPart(self._call.index, self._text, self._call.id, self._call.name)
-            item = _function_call(self._id, status, part, part.id or "")
-            name, arguments = self._call.name, self._text
-            kind = "response.function_call_arguments.done"
-            found = [self._event(kind, name=name, arguments=arguments)]
-        found.append(
-            {
-                "type": "response.output_item.done",
-                "output_index": len(self.done),
-                "item": item,
-            }
-        )
-        self.done.append(item)
-        self._open = None
-        return found
-
-    def _added(self, item: dict[str, Any]) -> dict[str, Any]:
-        index = len(self.done)
-        return {"type": "response.output_item.added", "output_index": index, "item": item}
-
-    def _event(self, kind: str, **values: Any) -> dict[str, Any]:
-        place = {"item_id": self._id, "output_index": len(self.done), "content_index": 0}
-        if kind.startswith("response.function_call"):
-            del place["content_index"]
-        if kind.startswith("response.output_text"):
-            values["logprobs"] = []
-        return {"type": kind, **place, **values}
 
 
 _TAKES = (

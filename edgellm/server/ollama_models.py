@@ -1,0 +1,132 @@
+"""Ollama's routes that tell of models. Fetching and removing them is the command line's."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from edgellm.server import fields as f
+from edgellm.server.endpoint import Call, Reply, Route
+from edgellm.server.failures import Refusal
+from edgellm.types import ModelDetails, ModelInfo
+
+_VERSION = "0.13.0"  # of Ollama, whose routes these are: clients ask for at least some version
+_FOREVER = timedelta(days=365 * 100)
+
+
+async def version(call: Call) -> Reply:
+    return {"version": _VERSION}
+
+
+async def tags(call: Call) -> Reply:
+    return {"models": [await _entry(call, info) for info in await call.service.client.models()]}
+
+
+async def ps(call: Call) -> Reply:
+    found = []
+    for info in await call.service.client.models():
+        entry = await _entry(call, info)
+        expires = datetime.fromtimestamp(call.service.started, UTC) + _FOREVER
+        found.append(
+            {
+                **entry,
+                "expires_at": expires.isoformat(),
+                "size_vram": 0,
+                "context_length": info.context_length,
+            }
+        )
+    return {"models": found}
+
+
+async def show(call: Call) -> Reply:
+    name = f.read(call.fields, "model", str) or f.read(call.fields, "name", str)
+    info = await call.service.model(name)
+    details = await call.service.client.details(info.name)
+    has_fim = {"prefix", "suffix", "middle"} <= details.fim.keys()
+    template = details.chat_template
+    if has_fim:  # what Continue and others look for before they ask for a fill-in
+        template += "{{- /* .Prompt .Suffix */ -}}"
+    capabilities = ["completion", *(["insert"] if has_fim else [])]
+    if "tools" in details.chat_template:
+        capabilities.append("tools")
+    return {
+        "modelfile": f"FROM {info.name}\n",
+        "parameters": _parameters(info),
+        "template": template,
+        "license": "",
+        "modified_at": _modified(call),
+        "details": _details(details),
+        "model_info": {
+            "general.architecture": details.architecture,
+            "general.parameter_count": details.parameters,
+            f"{details.architecture}.context_length": details.trained_context
+            or info.context_length,
+            f"{details.architecture}.embedding_length": details.hidden_size or 0,
+        },
+        "capabilities": capabilities,
+    }
+
+
+async def not_here(call: Call) -> Reply:
+    raise Refusal(
+        501,
+        "not_supported_error",
+        "models are fetched and removed on the command line: edgellm pull, edgellm rm",
+    )
+
+
+async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
+    details = await call.service.client.details(info.name)
+    return {
+        "name": info.name,
+        "model": info.name,
+        "modified_at": _modified(call),
+        "size": details.size,
+        "digest": _digest(details),
+        "details": _details(details),
+    }
+
+
+def _details(details: ModelDetails) -> dict[str, Any]:
+    return {
+        "parent_model": "",
+        "format": "gguf",
+        "family": details.architecture,
+        "families": [details.architecture],
+        "parameter_size": f"{details.parameters / 1e6:.1f}M",
+        "quantization_level": details.quantization,
+    }
+
+
+def _digest(details: ModelDetails) -> str:
+    """Tells models apart. Not of the file: reading all of it would take too long."""
+    known = (details.name, details.architecture, details.parameters, details.size)
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+def _modified(call: Call) -> str:
+    return datetime.fromtimestamp(call.service.started, UTC).isoformat()
+
+
+def _parameters(info: ModelInfo) -> str:
+    """Lines of a name and a value, as in a Modelfile; Continue throws at any other form."""
+    values = {"num_ctx": info.context_length, **info.sampling}
+    lines = []
+    for name, value in values.items():
+        lines += [
+            f'{name:<30} "{v}"' if isinstance(v, str) else f"{name:<30} {v}"
+            for v in (value if isinstance(value, list | tuple) else [value])
+        ]
+    return "\n".join(lines)
+
+
+ROUTES = (
+    Route("GET", "/api/version", version, public=True),
+    Route("GET", "/api/tags", tags),
+    Route("GET", "/api/ps", ps),
+    Route("POST", "/api/show", show, takes=("model", "name")),
+    Route("POST", "/api/pull", not_here),
+    Route("POST", "/api/push", not_here),
+    Route("POST", "/api/create", not_here),
+    Route("POST", "/api/copy", not_here),
+    Route("DELETE", "/api/delete", not_here),
+)
