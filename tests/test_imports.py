@@ -90,6 +90,8 @@ OWNERS = {
     "pyopencl": {"kernels.opencl"},
     "gguf": {"kernels.formats"},
     "textual": {"tui"},
+    "textual_serve": {"tui"},
+    "aiohttp": {"tui"},
     "jinja2": {"chat_template"},
     "regex": {"tokenizer"},
     "huggingface_hub": {"pull"},

@@ -23,13 +23,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", metavar="MODEL", nargs="?", help="a model's name, or the path of a GGUF file"
     )
+    parser.add_argument(
+        "--web", action="store_true", help="in a browser of this machine (needs the extra web)"
+    )
+    parser.add_argument("--port", type=int, metavar="N", help="with --web: the port to listen on")
     options.add_load_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.model is not None:
         options.fetch(args.model)
-    if not can_draw(os.environ.get("TERM"), sys.stdin, sys.stdout):
+    if args.web:
+        return _serve(args)
+    is_page = "TEXTUAL_DRIVER" in os.environ  # set by the server of --web for its pages
+    if not is_page and not can_draw(os.environ.get("TERM"), sys.stdin, sys.stdout):
         if args.model is None:
             raise RequestError(
                 "no model: without a screen to choose one on, give its name", "model"
@@ -41,6 +48,18 @@ def run(args: argparse.Namespace) -> int:
     app = ChatApp(ChildEngine(), Models(), history_file(), args.model, options.load_options(args))
     app.run()
     return app.return_code or 0
+
+
+def _serve(args: argparse.Namespace) -> int:
+    """The chat in a browser: every page runs this command again, without --web."""
+    try:
+        from edgellm.tui.web import ChatServer, free_port
+    except ModuleNotFoundError as error:
+        raise RequestError(f"--web needs {error.name}: pip install 'edgellm[web]'", "web") from None
+    words = sys.argv[sys.argv.index("chat") :]
+    command = [sys.executable, "-m", "edgellm", *(word for word in words if word != "--web")]
+    ChatServer(command, args.port or free_port()).serve()
+    return 0
 
 
 class _Report:
