@@ -7,7 +7,7 @@ are put together.
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from edgellm.advice import advised_by
 from edgellm.backends import ROWS, Backends, Note, backend_name
 from edgellm.block_pool import BlockPool
 from edgellm.chat_template import ChatTemplate, load_chat_template
+from edgellm.cold_experts import ColdExperts, ExpertBytes, expert_bytes
 from edgellm.constraints import Words
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
@@ -193,6 +194,9 @@ def make_ready(
     backend, types = _check(options)
     context = options.context_length or min(config.context_length, DEFAULT_CONTEXT)
     program = record(file, config, context, adapters)
+    usable, sizes = _usable_memory(options.memory_limit), _sizes(file, config)
+    if sizes.total >= usable:
+        program = replace(program, experts_on_disk=True)
     limits = Limits(
         context_length=context,
         max_num_seqs=options.max_num_seqs,
@@ -201,34 +205,41 @@ def make_ready(
         max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
         windows=tuple(group.window for group in program.kv_groups),
     )
-    memory = _memory_for_cache(file, options.memory_limit)
+    memory = _memory_for_cache(sizes, usable)
     num_blocks = plan_blocks(program, limits, types, memory, options.kv_cache_memory)
     num_slots = plan_slots(program, limits, memory)
     kv = allocate(program, num_blocks, types, num_slots)
     executable = backends.get(backend, options.threads, options.device).load(program, kv)
     pools = tuple(BlockPool(blocks) for blocks in num_blocks)
     store = executable.store or HostStore(program, kv)
-    runner = ModelRunner(executable, program, store)
+    after_step = ColdExperts(file, usable).trim if program.experts_on_disk else None
+    runner = ModelRunner(executable, program, store, after_step)
     states = BlockPool(num_slots) if num_slots else None
     engine = Engine(runner, Scheduler(pools, limits, states, StepCost()))
     return Ready(backend, limits, program, kv, engine)
 
 
-def _memory_for_cache(file: GGUFFile, memory_limit: int | None) -> int:
-    """Bytes for keys and values: what the weights leave of the limit and of the machine.
-
-    BackendError when they leave nothing.
-    """
-    weights = sum(tensor.nbytes for tensor in file.tensors.values())
+def _usable_memory(memory_limit: int | None) -> int:
     usable = available_memory()
-    if memory_limit is not None:
-        usable = min(usable, memory_limit)
-    if usable <= weights:
+    return usable if memory_limit is None else min(usable, memory_limit)
+
+
+def _sizes(file: GGUFFile, config: ModelConfig) -> ExpertBytes:
+    experts = config.experts
+    return expert_bytes(file, experts.count if experts else 0, experts.used if experts else 0)
+
+
+def _memory_for_cache(sizes: ExpertBytes, usable: int) -> int:
+    """Bytes for keys and values: what the weights leave, of which experts may stay on disk.
+
+    BackendError when those that every token needs leave nothing.
+    """
+    if usable <= sizes.least:
         raise BackendError(
-            f"the weights take {weights / 2**30:.2f} GiB of memory and {usable / 2**30:.2f} GiB "
-            "may be used: load a smaller model"
+            f"the weights take {sizes.least / 2**30:.2f} GiB of memory and "
+            f"{usable / 2**30:.2f} GiB may be used: load a smaller model"
         )
-    return usable - weights
+    return usable - (sizes.total if sizes.total < usable else sizes.least)
 
 
 def _check(options: LoadOptions) -> tuple[str, KVTypes]:

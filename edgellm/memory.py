@@ -26,6 +26,11 @@ def memory_limit(root: Path = CGROUP_ROOT, own_groups: Path = OWN_CGROUPS) -> in
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def resident_memory() -> int:
+    """Bytes of this process that are in memory now, mapped files included."""
+    return int(psutil.Process().memory_info().rss)
+
+
 def peak_memory() -> int | None:
     """The most bytes that were resident at once so far; None where the system does not say."""
     for line in read_file(Path("/proc/self/status")).splitlines():

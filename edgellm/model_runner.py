@@ -3,7 +3,7 @@
 All index arithmetic between sequences and kernels lives here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -40,12 +40,19 @@ class Executable(Protocol):
 
 
 class ModelRunner:
-    """One loaded model on one backend."""
+    """One loaded model on one backend. after_step: is called when logits are there."""
 
-    def __init__(self, executable: Executable, program: Program, store: BlockStore) -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        program: Program,
+        store: BlockStore,
+        after_step: Callable[[], None] | None = None,
+    ) -> None:
         self._executable = executable
         self._program = program
         self._store = store
+        self._after_step = after_step
 
     @property
     def num_groups(self) -> int:
@@ -128,7 +135,10 @@ class ModelRunner:
 
     def run(self, batch: Batch) -> Logits:
         """Logits (len(batch.logits_rows), vocab_size)."""
-        return self._executable.run(batch)["logits"]
+        logits = self._executable.run(batch)["logits"]
+        if self._after_step is not None:
+            self._after_step()
+        return logits
 
     def close(self) -> None:
         """Gives back what the backend holds."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgellm.cold_experts import expert_names
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile, TensorInfo
 from edgellm.models.architecture import Architecture
@@ -54,7 +55,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """supported: whether edgellm runs this architecture. chat_template: its first line with
+    """supported: whether edgellm runs this architecture. active_parameters: what one token is
+    multiplied by, of a mixture of experts those that it uses. chat_template: its first line with
     anything in it; None when the file has none. context_length: tokens it was trained for."""
 
     path: str
@@ -64,6 +66,7 @@ class ModelSummary:
     supported: bool
     license: str | None
     parameters: int
+    active_parameters: int
     layers: int
     context_length: int | None
     tensor_types: tuple[TensorTypeUse, ...]
@@ -91,6 +94,7 @@ def summarize(file: GGUFFile, context: int | None = None) -> ModelSummary:
         supported=architecture in ARCHITECTURES,
         license=file.string("general.license"),
         parameters=file.num_parameters,
+        active_parameters=_active_parameters(file, architecture),
         layers=_layers(file, architecture),
         context_length=trained,
         tensor_types=_tensor_types(file),
@@ -104,6 +108,15 @@ def summarize(file: GGUFFile, context: int | None = None) -> ModelSummary:
             file, architecture, context or min(trained or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         ),
     )
+
+
+def _active_parameters(file: GGUFFile, architecture: str) -> int:
+    count = file.integer(f"{architecture}.expert_count") or 0
+    used = file.integer(f"{architecture}.expert_used_count") or 0
+    if not 0 < used <= count:
+        return file.num_parameters
+    experts = sum(file.tensors[name].num_elements for name in expert_names(file))
+    return file.num_parameters - experts + experts * used // count
 
 
 def _tensor_types(file: GGUFFile) -> tuple[TensorTypeUse, ...]:

@@ -1,5 +1,6 @@
 """An opened model file, whole or split: metadata by key, tensors by name, data as mapped bytes."""
 
+import mmap
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,6 +46,7 @@ class GGUFFile:
             {name: tensor for part in parts for name, tensor in part.tensors.items()}
         )
         self._views = tuple(part.view for part in parts)
+        self._maps = tuple(part.map for part in parts)
 
     @property
     def num_parameters(self) -> int:
@@ -74,6 +76,25 @@ class GGUFFile:
         swapped = np.ascontiguousarray(stored.reshape(-1, kind.type_size)[:, ::-1]).reshape(-1)
         swapped.flags.writeable = False
         return swapped
+
+    def read_exactly(self, name: str) -> None:
+        """From here on a page of this tensor is read when it is touched, and no neighbour with it.
+
+        Only advice, here and in `give_back`; nothing happens on systems that take none.
+        """
+        self._advise(name, "MADV_RANDOM")
+
+    def give_back(self, name: str) -> None:
+        """Takes the pages of a tensor out of the process's memory; they come again when touched."""
+        self._advise(name, "MADV_DONTNEED")
+
+    def _advise(self, name: str, advice: str) -> None:
+        option = getattr(mmap, advice, None)
+        tensor = self.tensors[name]
+        begin = -(-tensor.offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = (tensor.offset + tensor.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        if option is not None and begin < end and self._maps:
+            self._maps[tensor.part].madvise(option, begin, end - begin)
 
     def integer(self, key: str) -> int | None:
         """The integer at `key`, None when there is none; GGUFError when it is something else."""
@@ -139,6 +160,7 @@ class GGUFFile:
     def close(self) -> None:
         """Let go of the files. Arrays that were handed out stay valid; `data` does not."""
         self._views = ()
+        self._maps = ()
 
     def __enter__(self) -> Self:
         return self

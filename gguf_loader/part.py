@@ -24,9 +24,10 @@ _MAX_ALIGNMENT = 2 << 20  # the largest memory page in common use; more is damag
 
 @dataclass(frozen=True)
 class Part:
-    """One opened file. `view` is the whole file, uint8, read-only, mapped."""
+    """One opened file. `view` is the whole file, uint8, read-only, of the map `map`."""
 
     path: Path
+    map: mmap.mmap
     view: npt.NDArray[np.uint8]
     version: int
     byte_order: ByteOrder
@@ -53,7 +54,9 @@ def open_part(path: Path, number: int, budget: Budget) -> Part:
             alignment = _checked_alignment(reader, type_id, metadata[key])
     tensors = read_tensors(reader, header.num_tensors, alignment, number)
     _check_nothing_joined(reader, tensors.values(), alignment)
-    return Part(path, reader.view, header.version, header.byte_order, alignment, metadata, tensors)
+    return Part(
+        path, map_, reader.view, header.version, header.byte_order, alignment, metadata, tensors
+    )
 
 
 def _map_file(path: Path) -> mmap.mmap:

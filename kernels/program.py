@@ -101,7 +101,8 @@ class StateLayer:
 class Program:
     """A recorded forward pass. `outputs` names values: logits (rows "outputs") is always there.
 
-    num_adapters: columns of Batch.adapter_scales that it reads.
+    num_adapters: columns of Batch.adapter_scales that it reads. experts_on_disk: not all weights of
+    experts fit into memory, so that those of the chosen ones should be asked for early.
     """
 
     calls: tuple[OpCall, ...]
@@ -111,3 +112,4 @@ class Program:
     vocab_size: int
     state_layers: tuple[StateLayer, ...] = ()
     num_adapters: int = 0
+    experts_on_disk: bool = False

@@ -29,7 +29,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("loaded_model",),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull", "sessions"),
     ("beam_search",),
-    ("model_runner", "generation", "scheduler", "catalog", "machine", "adapter_files"),
+    (
+        "model_runner",
+        "generation",
+        "scheduler",
+        "catalog",
+        "machine",
+        "adapter_files",
+        "cold_experts",
+    ),
     (
         *("block_tables", "models", "kv_cache", "sampling", "detokenize", "sources"),
         *("completion", "advice", "constraints", "wire", "dialects"),

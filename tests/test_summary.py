@@ -52,6 +52,14 @@ def test_types_are_counted_and_largest_first(tmp_path: Path) -> None:
     assert summary.memory.weights == 332
 
 
+def test_a_token_uses_some_of_the_experts(tmp_path: Path) -> None:
+    tensors = [tensor("a"), tensor("blk.0.ffn_up_exps.weight"), tensor("blk.0.ffn_up_shexp.weight")]
+    counts = {"llama.expert_count": 8, "llama.expert_used_count": 2}
+    summary = describe(tmp_path, counts, tensors)
+    assert (summary.parameters, summary.active_parameters) == (192, 144)
+    assert describe(tmp_path, {}, tensors).active_parameters == 192
+
+
 def test_what_the_file_says_is_passed_on(tmp_path: Path) -> None:
     summary = describe(
         tmp_path,

@@ -55,13 +55,19 @@ def _fields(summary: ModelSummary) -> list[tuple[str, str]]:
         ("name", summary.name or "?"),
         ("architecture", summary.architecture + unsupported),
         ("licence", summary.license or "?"),
-        ("parameters", f"{summary.parameters:,}"),
+        ("parameters", _parameters(summary)),
         ("layers", str(summary.layers)),
         ("context", f"{context:,} tokens" if context else "?"),
         ("tokenizer", _tokenizer(summary.tokenizer)),
         ("chat template", _template(summary.chat_template)),
         ("memory", _memory(summary.memory)),
     ]
+
+
+def _parameters(summary: ModelSummary) -> str:
+    if summary.active_parameters == summary.parameters:
+        return f"{summary.parameters:,}"
+    return f"{summary.parameters:,}, of which a token uses {summary.active_parameters:,}"
 
 
 def _tokenizer(tokenizer: TokenizerSummary) -> str:

@@ -70,6 +70,14 @@ def call_file(b: Any, address: Any, file: Any, buffer: Any, size: Any) -> Any:
     return b.sext(b.call(b.inttoptr(address, kind.as_pointer()), values), I64)
 
 
+@fixed_intrinsic(types.void, types.int64, types.int64, types.int64, types.int64)
+def call_advise(b: Any, address: Any, begin: Any, size: Any, advice: Any) -> None:
+    """Calls `madvise` by its address: (void *, size_t, int). What it says is of no use."""
+    values = [b.inttoptr(begin, I8.as_pointer()), size, b.trunc(advice, I32)]
+    kind = ir.FunctionType(I32, [v.type for v in values])
+    b.call(b.inttoptr(address, kind.as_pointer()), values)
+
+
 @fixed_intrinsic(types.int64)
 def set_float_mode(b: Any) -> Any:
     """Switches denormals off in this thread; returns the mode to restore."""

@@ -66,6 +66,7 @@ class Plan:
         self.sums: dict[Value, tuple[Value, Value]] = {}  # of adds left to the next norm
         self.caches = [Buffer("tokens", 0) for _ in kv.keys]
         self.keep: list[npt.NDArray[np.float32]] = []
+        self.experts_on_disk = program.experts_on_disk
         self._written: set[Buffer] = set(self.caches)
         self._outputs = set(program.outputs.values())
         self._readers: dict[Value, list[OpCall]] = defaultdict(list)

@@ -51,6 +51,7 @@ def test_people_see_all_there_is_to_know(model: Path, capsys: pytest.CaptureFixt
 def test_programs_get_the_same_numbers(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(model), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
+    assert shown["active_parameters"] == 4160
     assert shown["architecture"] == "llama" and shown["supported"] is True
     assert shown["tensor_types"][0] == {
         "type": "Q8_0",
