@@ -171,13 +171,13 @@ ROWS: Mapping[str, Architecture] = {
     "olmo": Architecture(rope="interleaved", norm="plain_layer"),
     "olmo2": Architecture(rope="split", local_rope=True, window_period=4, pre_norm=False),
     "openelm": Architecture(rope="split"),
-    "orion": Architecture(rope="interleaved", norm="layer"),
+    "orion": Architecture(rope="split", norm="layer"),
     "pangu-embedded": Architecture(rope="split"),
     "phi2": Architecture(
         rope="split", norm="layer", residual="parallel", activation="gelu_tanh", gated=False
     ),
     "phi3": Architecture(rope="split", all_windowed=True),
-    "plamo": Architecture(rope="interleaved", residual="parallel"),
+    "plamo": Architecture(rope="split", residual="parallel"),
     "qwen": Architecture(rope="split", feed_forward_divisor=2),
     "qwen2": Architecture(rope="split"),
     "qwen2vl": Architecture(rope="split"),  # text: all sections of positions are the same
