@@ -1,5 +1,6 @@
 """Each op of the numpy backend against its closed form in float64."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from edgellm.kernels.batch import Batch
 from edgellm.kernels.formats import by_name, dequantize_rows, quantize_rows
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.ops import Builder, ExpertGroups
+from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.ops.base import Recording
 from edgellm.kernels.program import OpCall, Value, Weight
 from edgellm.kernels.reference import common
@@ -89,6 +91,72 @@ def test_rms_norm_may_have_a_weight_for_each_part(rng: np.random.Generator) -> N
     got = run(lambda b, v: b.rms_norm(v, weight(w), 1e-2, 4), x)
     plain = run(lambda b, v: b.rms_norm(v, None, 1e-2, 4), x)
     np.testing.assert_allclose(got, plain * w.reshape(-1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("heads, rows", [(1, 1), (4, 1), (4, 4)])
+def test_layer_norm_of_each_part(rng: np.random.Generator, heads: int, rows: int) -> None:
+    x = rng.normal(3, 100, size=(3, 32)).astype(np.float32)
+    w, bias = rng.normal(size=(2, rows, 32 // heads)).astype(np.float32)
+    got = run(lambda b, v: b.layer_norm(v, weight(w), weight(bias), 1e-2, heads), x)
+    parts = x.astype(np.float64).reshape(3, heads, -1)
+    centred = parts - parts.mean(-1, keepdims=True)
+    want = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-2)
+    plain = run(lambda b, v: b.layer_norm(v, None, None, 1e-2, heads), x)
+    np.testing.assert_allclose(plain, want.reshape(3, 32), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got, (want * w + bias).reshape(3, 32), rtol=1e-5, atol=1e-5)
+
+
+def test_positions_are_looked_up_by_place(rng: np.random.Generator) -> None:
+    table = rng.normal(size=(9, 4)).astype(np.float32)
+    got = run(
+        lambda b, v: b.embed_positions(weight(table)),
+        np.zeros((3, 4), np.float32),
+        batch=rows_batch(3, [8, 0, 5]),
+    )
+    np.testing.assert_array_equal(got, table[[8, 0, 5]])
+
+
+def test_columns_have_factors_and_numbers_limits(rng: np.random.Generator) -> None:
+    x, factors = rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=4).astype(np.float32)
+    np.testing.assert_array_equal(
+        run(lambda b, v: b.multiply_columns(v, weight(factors)), x), x * factors
+    )
+    np.testing.assert_array_equal(run(lambda b, v: b.clamp(v, 0.5), x), np.clip(x, -0.5, 0.5))
+
+
+UNARY_FORMS: dict[str, Callable[[float], float]] = {
+    "silu": lambda x: x / (1 + math.exp(-x)),
+    "gelu": lambda x: x / 2 * (1 + math.erf(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "gelu_quick": lambda x: x / (1 + math.exp(-1.702 * x)),
+    "relu": lambda x: max(x, 0.0),
+    "relu2": lambda x: max(x, 0.0) ** 2,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_activations_alone(name: str) -> None:
+    x = np.linspace(-12, 12, 97, dtype=np.float32)[None]
+    got = run(lambda b, v: b.activate(v, name), x)
+    tolerance = 2e-3 if name == "gelu_tanh" else 1e-6  # that one goes through halves
+    want = [[UNARY_FORMS[name](float(value)) for value in x[0]]]
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def test_xielu_is_a_parabola_above_and_an_exponential_below() -> None:
+    x = np.array([[-5, -1, -0.001, 0, 0.001, 1, 5]], np.float32)
+    got = run(lambda b, v: b.xielu(v, 0.8, 1.2, 0.5), x)
+    wide = x.astype(np.float64)
+    want = np.where(x > 0, 0.8 * wide**2, 1.2 * (np.expm1(wide) - wide)) + 0.5 * wide
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
+
+
+def test_slopes_are_the_papers() -> None:
+    np.testing.assert_allclose(alibi_slopes(8, 8.0), 2.0 ** -np.arange(1.0, 9), rtol=1e-6)
+    half = 2.0 ** -np.arange(0.5, 8.5)  # every second of 16 for the heads beyond 8
+    want = [*(2.0 ** -np.arange(1.0, 9)), *half[[0, 1, 2, 3]]]
+    np.testing.assert_allclose(alibi_slopes(12, 8.0), want, rtol=1e-6)
 
 
 def test_columns_of_each_part(rng: np.random.Generator) -> None:
@@ -251,6 +319,7 @@ ATTENTION_KINDS = [
     {"window": 1},
     {"softcap": 2.0},
     {"sinks": True},
+    {"alibi": 8.0},
     {"window": 33, "softcap": 1.5, "sinks": True},
 ]
 
@@ -285,6 +354,7 @@ def test_attention_over_two_sequences_in_scattered_blocks(
             scale=scale,
             window=kind.get("window"),
             softcap=kind.get("softcap"),
+            alibi=kind.get("alibi"),
             sinks=None if sinks is None else weight(sinks),
         )
         executable = reference.load(b.finish(logits=out), kv)
@@ -318,6 +388,8 @@ def exact_attention(
             s = k[first : p + 1, group] @ q[p, h].astype(np.float64) * scale
             if "softcap" in kind:
                 s = kind["softcap"] * np.tanh(s / kind["softcap"])
+            if "alibi" in kind:
+                s += 2.0 ** (-kind["alibi"] * (h + 1) / heads) * np.arange(first - p, 1)
             e = np.exp(s)
             total = e.sum() + (0 if sinks is None else np.exp(np.float64(sinks[h])))
             out[p, h] = e @ v[first : p + 1, group] / total
