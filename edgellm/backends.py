@@ -4,18 +4,21 @@ Processors belong to the process, so a team of threads for them does too: models
 apart still take turns on one team. Knows how to make each backend and nothing of what it does.
 """
 
+import importlib.util
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from edgellm.config import cache_dir
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
+from edgellm.mixed import Continuation
 from edgellm.model_runner import Executable
 
 Note = Callable[[str], None]  # takes a line that the user should see
@@ -30,6 +33,18 @@ class Backend(Protocol):
     def load(self, program: Program, kv: KVStorage) -> Executable: ...
 
     def close(self) -> None: ...
+
+
+class DeviceBackend(Backend, Protocol):
+    """A backend on a device with memory of its own. name: what decides the bits of its results."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def memory(self) -> int: ...
+
+    def load(self, program: Program, kv: KVStorage) -> Continuation: ...
 
 
 class Backends:
@@ -60,6 +75,14 @@ class Backends:
                 "threads",
             )
         return backend
+
+    def device(self, name: str | None) -> DeviceBackend:
+        """The opencl backend on the device of this name; None is the best one."""
+        return cast(DeviceBackend, self.get("opencl", device=name))
+
+    def note(self, text: str) -> None:
+        """Tells users something."""
+        self._note(text)
 
     def close(self) -> None:
         """Gives all back. Executables made through this share must be closed already."""
@@ -173,13 +196,30 @@ ROWS: Mapping[str, Row] = {
     "opencl": Row(_make_opencl, "f16"),
     "reference": Row(_make_reference, "f32"),
 }
-_AUTO = "cpu"
+_DRIVERS = Path("/etc/OpenCL/vendors")
 
 
 def backend_name(wanted: str) -> str:
     """The name of the backend meant; "auto" is the best there is for this machine."""
-    name = _AUTO if wanted == "auto" else wanted
+    name = _best() if wanted == "auto" else wanted
     if name not in ROWS:
         known = ", ".join(("auto", *ROWS))
         raise RequestError(f"backend is {wanted!r}: expected one of {known}", "backend")
     return name
+
+
+def _best() -> str:
+    """opencl where there is a GPU, else cpu. Drivers are only asked where some are installed."""
+    if importlib.util.find_spec("pyopencl") is None or not _may_have_drivers():
+        return "cpu"
+    try:
+        from edgellm.kernels.opencl.devices import has_gpu
+
+        return "opencl" if has_gpu() else "cpu"
+    except Exception:  # a broken driver or library; `edgellm doctor` says what is wrong
+        return "cpu"
+
+
+def _may_have_drivers() -> bool:
+    """False where the system lists no driver. PoCL from the package index is not in that list."""
+    return sys.platform != "linux" or any(_DRIVERS.glob("*.icd"))

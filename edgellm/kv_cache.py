@@ -10,6 +10,7 @@ import numpy as np
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import BLOCK_SIZE, SCALED, CacheType, KVArray, KVStorage
 from edgellm.kernels.program import Program
+from edgellm.kernels.split import cached_layers, states_used
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,18 @@ def allocate(
             f"no memory for {size / 2**20:.0f} MiB of keys and values: "
             "load the model with a smaller context"
         ) from None
+
+
+def part_of(program: Program, storage: KVStorage) -> KVStorage:
+    """The storage without room for the layers that the program's calls do not use."""
+    layers, states = cached_layers(program), states_used(program)
+
+    def kept(arrays: tuple[KVArray, ...], used: frozenset[int]) -> tuple[KVArray, ...]:
+        return tuple(a if i in used else a[..., :0] for i, a in enumerate(arrays))
+
+    return KVStorage(
+        kept(storage.keys, layers), kept(storage.values, layers), kept(storage.states, states)
+    )
 
 
 def _check_widths(program: Program, types: KVTypes) -> None:

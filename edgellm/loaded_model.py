@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from edgellm.adapter_files import AdapterFiles, open_adapters
 from edgellm.advice import advised_by
 from edgellm.backends import ROWS, Backends, Note, backend_name
+from edgellm.binding import Memory, bind
 from edgellm.block_pool import BlockPool
 from edgellm.chat_template import ChatTemplate, load_chat_template
 from edgellm.cold_experts import ColdExperts, ExpertBytes, expert_bytes
@@ -24,8 +25,8 @@ from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.program import Program
-from edgellm.kv_cache import HostStore, KVTypes, allocate
-from edgellm.kv_plan import parse_kv_types, plan_blocks, plan_slots
+from edgellm.kv_cache import KVTypes
+from edgellm.kv_plan import parse_kv_types
 from edgellm.limits import Limits
 from edgellm.memory import available_memory
 from edgellm.model_runner import ModelRunner
@@ -171,9 +172,13 @@ def load_model(
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """All that steps need, without text: `engine` runs `program` with the storage `kv`."""
+    """All that steps need, without text: `engine` runs `program` with the storage `kv`.
+
+    where: backend, device and split: what is computed elsewhere has other bits.
+    """
 
     backend: str
+    where: str
     limits: Limits
     program: Program
     kv: KVStorage
@@ -205,18 +210,21 @@ def make_ready(
         max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
         windows=tuple(group.window for group in program.kv_groups),
     )
-    memory = _memory_for_cache(sizes, usable)
-    num_blocks = plan_blocks(program, limits, types, memory, options.kv_cache_memory)
-    num_slots = plan_slots(program, limits, memory)
-    kv = allocate(program, num_blocks, types, num_slots)
-    executable = backends.get(backend, options.threads, options.device).load(program, kv)
-    pools = tuple(BlockPool(blocks) for blocks in num_blocks)
-    store = executable.store or HostStore(program, kv)
+    memory = Memory(usable, partial(_memory_for_cache, sizes, usable))
+    try:
+        bound = bind(backend, program, limits, types, options, backends, memory)
+    except BackendError as error:
+        if options.backend != "auto" or backend == "cpu":
+            raise
+        backends.note(f"{error}; running on the processor instead")
+        backend = "cpu"
+        bound = bind(backend, program, limits, types, options, backends, memory)
+    pools = tuple(BlockPool(blocks) for blocks in bound.num_blocks)
     after_step = ColdExperts(file, usable).trim if program.experts_on_disk else None
-    runner = ModelRunner(executable, program, store, after_step)
-    states = BlockPool(num_slots) if num_slots else None
+    runner = ModelRunner(bound.executable, program, bound.store, after_step)
+    states = BlockPool(bound.num_slots) if bound.num_slots else None
     engine = Engine(runner, Scheduler(pools, limits, states, StepCost()))
-    return Ready(backend, limits, program, kv, engine)
+    return Ready(backend, bound.where, limits, program, bound.kv, engine)
 
 
 def _usable_memory(memory_limit: int | None) -> int:
@@ -247,8 +255,6 @@ def _check(options: LoadOptions) -> tuple[str, KVTypes]:
 
     RequestError or BackendError for an option that cannot be used.
     """
-    if options.gpu_layers != "auto":
-        raise BackendError("layers cannot be split between devices yet: leave gpu_layers out")
     if options.draft is not None:
         raise BackendError("draft models are not supported yet: leave draft out")
     for field in ("threads", "context_length", "memory_limit", "kv_cache_memory"):
@@ -265,4 +271,19 @@ def _check(options: LoadOptions) -> tuple[str, KVTypes]:
             f"device is {options.device!r} and the backend {backend}: no device is expected there",
             "device",
         )
+    _check_gpu_layers(options.gpu_layers, backend)
     return backend, parse_kv_types(options.kv_cache_type or ROWS[backend].kv_cache_type)
+
+
+def _check_gpu_layers(gpu_layers: int | str, backend: str) -> None:
+    if gpu_layers == "auto":
+        return
+    if not isinstance(gpu_layers, int) or gpu_layers < 0:
+        raise RequestError(
+            f"gpu_layers is {gpu_layers!r}: a number from 0, or auto, is expected", "gpu_layers"
+        )
+    if gpu_layers and backend != "opencl":
+        raise RequestError(
+            f"gpu_layers is {gpu_layers} and the backend {backend}: 0 or auto is expected there",
+            "gpu_layers",
+        )

@@ -110,9 +110,11 @@ class LoadOptions:
     """How a model is loaded; what `edgellm.load` takes, and what every front end offers.
 
     backend: auto, cpu, opencl or reference. device: of opencl, a number in the list of `edgellm
-    doctor` or a part of its name. threads, context_length (tokens), memory_limit (bytes, of
-    weights and cache together), kv_cache_memory (bytes, of the cache alone, where prompts that
-    come again are found): None is chosen from the machine and the model. kv_cache_type:
+    doctor` or a part of its name. gpu_layers: so many of the last layers, and what follows them,
+    run on that device and the others on the processor; auto is as many as fit. threads,
+    context_length (tokens), memory_limit (bytes, of weights and cache together), kv_cache_memory
+    (bytes, of the cache alone, where prompts that come again are found): None is chosen from the
+    machine and the model. kv_cache_type:
     f32, f16, q8_0, q4_0, or "K/V" for each apart. max_num_seqs: answers computed side by side.
     adapters: LoRA and control vector files, each FILE or FILE:SCALE.
     """

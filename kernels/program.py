@@ -8,7 +8,7 @@ logits row ("outputs"). A Value has one writer.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -102,7 +102,8 @@ class Program:
     """A recorded forward pass. `outputs` names values: logits (rows "outputs") is always there.
 
     num_adapters: columns of Batch.adapter_scales that it reads. experts_on_disk: not all weights of
-    experts fit into memory, so that those of the chosen ones should be asked for early.
+    experts fit into memory, so that those of the chosen ones should be asked for early. inputs:
+    values that whoever runs it gives, by name; a whole model has none.
     """
 
     calls: tuple[OpCall, ...]
@@ -113,3 +114,4 @@ class Program:
     state_layers: tuple[StateLayer, ...] = ()
     num_adapters: int = 0
     experts_on_disk: bool = False
+    inputs: Mapping[str, Value] = field(default_factory=dict)

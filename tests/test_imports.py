@@ -27,8 +27,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("manager",),
     ("answers",),
     ("loaded_model",),
+    ("binding",),
+    ("placement",),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull", "sessions"),
-    ("beam_search",),
+    ("beam_search", "mixed"),
     (
         "model_runner",
         "generation",
@@ -45,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("prefix_tree", "tokenizer", "memory"),
     ("block_pool", "sequence", "limits", "step_cost"),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),
-    ("kernels.ops",),
+    ("kernels.ops", "kernels.split"),
     ("kernels.program", "kernels.batch", "kernels.kv"),
     ("kernels.formats",),
     ("kernels", "gguf_loader", "types", "config"),
@@ -62,6 +64,7 @@ ONLY = {
     "kernels.formats": {"errors"},
     "kernels.program": {"kernels.formats", "errors"},
     "kernels.ops": {"kernels.program", "kernels.formats", "errors"},
+    "kernels.split": {"kernels.program"},
     "kernels.batch": {"errors"},
     "kernels.kv": {"errors"},
     "kernels.reference": {

@@ -108,7 +108,7 @@ def test_load_says_what_is_wrong(
         ({"memory_limit": -1}, RequestError),
         ({"kv_cache_memory": 0}, RequestError),
         ({"max_num_seqs": 0}, RequestError),
-        ({"gpu_layers": 8}, BackendError),
+        ({"gpu_layers": 8}, RequestError),
         ({"device": "gpu"}, RequestError),
         ({"draft": "small"}, BackendError),
     ],

@@ -4,7 +4,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from edgellm.cli.progress import DownloadProgress
 from edgellm.errors import RequestError
@@ -71,6 +71,14 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         help="OpenCL device: a number of `edgellm doctor` or part of a name",
     )
     group.add_argument(
+        "--gpu-layers",
+        type=_gpu_layers,
+        default=default.gpu_layers,
+        metavar="N",
+        help="the last N layers run on the OpenCL device, the others on the processor; auto is "
+        "as many as fit (default auto)",
+    )
+    group.add_argument(
         "--kv-cache-type", metavar="TYPE", help="f32, f16, q8_0, q4_0, or two as K/V"
     )
     group.add_argument(
@@ -92,11 +100,16 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
     )
 
 
+def _gpu_layers(text: str) -> int | Literal["auto"]:
+    return "auto" if text == "auto" else int(text)
+
+
 def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
     """What `add_load_options` read; `changes` are fields that the command decides itself."""
     return LoadOptions(
         backend=args.backend,
         device=args.device,
+        gpu_layers=args.gpu_layers,
         threads=args.threads,
         context_length=args.context,
         kv_cache_type=args.kv_cache_type,

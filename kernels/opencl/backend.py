@@ -5,7 +5,7 @@ from typing import Any
 
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl.context import Context
-from edgellm.kernels.opencl.devices import choose, variant_of
+from edgellm.kernels.opencl.devices import choose, usable_memory, variant_of
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.ops import lower
 from edgellm.kernels.opencl.variant import Variant
@@ -27,6 +27,17 @@ class OpenCLBackend:
     ) -> None:
         chosen: Any = choose(device)
         self._context = Context(chosen, variant or variant_of(chosen), cache)
+
+    @property
+    def name(self) -> str:
+        """What decides the bits of results: the device, its driver, and how kernels are cut."""
+        device = self._context.device
+        return f"{device.name.strip()} ({device.driver_version}, {self._context.variant.name})"
+
+    @property
+    def memory(self) -> int:
+        """Bytes that programs may take: what the driver says is free, or most of all there is."""
+        return usable_memory(self._context.device)
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
         """Copies weights to the device and builds what the program needs."""

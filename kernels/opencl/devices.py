@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyopencl as cl
 
 from edgellm.errors import BackendError, RequestError
@@ -69,6 +70,25 @@ def describe(number: int, device: Any) -> Device:
         has_integer_dot="cl_khr_integer_dot_product" in extensions,
         variant=variant_of(device).name,
     )
+
+
+_FREE_MEMORY_AMD = 0x4039  # of cl_amd_device_attribute_query, in KiB
+_SHARE = 0.9  # of a device's memory, where the driver does not say what is free
+
+
+def usable_memory(device: Any) -> int:
+    """Bytes that may be allocated."""
+    if "cl_amd_device_attribute_query" in str(device.extensions).split():
+        try:
+            return int(np.ravel(device.get_info(_FREE_MEMORY_AMD))[0]) << 10
+        except (cl.Error, TypeError, ValueError):  # an attribute that few drivers know
+            pass
+    return int(_SHARE * device.global_mem_size)
+
+
+def has_gpu() -> bool:
+    """Whether any device is a GPU."""
+    return any(_kind(device) == "gpu" for device in found())
 
 
 def _kind(device: Any) -> str:

@@ -46,10 +46,12 @@ class Executable:
             for number, launch in enumerate(plan.launches):
                 self._kernel(number, launch, launch.choices[0].key)
 
-    def run(self, batch: Batch) -> Mapping[str, Float32]:
-        """The program's outputs, float32 (rows, width)."""
+    def run(
+        self, batch: Batch, given: Mapping[str, Float32] | None = None
+    ) -> Mapping[str, Float32]:
+        """The program's outputs, float32 (rows, width). given: its inputs, by name."""
         with faults("the OpenCL device failed in the middle of a step"):
-            return self._run(batch)
+            return self._run(batch, given or {})
 
     def close(self) -> None:
         """Gives the device's memory back."""
@@ -58,7 +60,7 @@ class Executable:
         self._memory.clear()
         self._indices.clear()
 
-    def _run(self, batch: Batch) -> Mapping[str, Float32]:
+    def _run(self, batch: Batch, given: Mapping[str, Float32]) -> Mapping[str, Float32]:
         counts: dict[Count, int] = {
             "tokens": batch.num_tokens,
             "outputs": len(batch.logits_rows),
@@ -71,6 +73,9 @@ class Executable:
         self._reserve(counts["tokens"], counts["outputs"])
         sent = self._send(batch, counts, tiles)
         queue = self._context.queue
+        for name, value in self._program.inputs.items():
+            room = self._memory[self._placed[self._plan.rooms[value]]]
+            cl.enqueue_copy(queue, room, given[name], is_blocking=False)
         for number, launch in enumerate(self._plan.launches):
             for choice in reversed(launch.choices):
                 count = counts[choice.grid.count]

@@ -88,6 +88,7 @@ class Plan:
         self.rooms: dict[Value, Room] = {}
         self._records: dict[Value, Room] = {}
         self.store = DeviceStore(context, program, kv)
+        self.given = [self.new(value) for value in program.inputs.values()]
 
     @property
     def variant(self) -> Variant:
@@ -181,9 +182,9 @@ def place(plan: Plan, outputs: Sequence[Value]) -> tuple[Mapping[Room, int], lis
     Rooms share a piece when one is read for the last time before the other is written.
     """
     ends = last_uses(plan, outputs)
-    pieces: list[Room] = []
+    pieces = list(plan.given)
     free: list[int] = []
-    placed: dict[Room, int] = {}
+    placed = {room: piece for piece, room in enumerate(plan.given)}
     for position, launch in enumerate(plan.launches):
         for room in launch.writes:
             fitting = [p for p in free if pieces[p].rows == room.rows]

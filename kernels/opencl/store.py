@@ -32,9 +32,11 @@ class DeviceStore:
             arrays, buffers = (kv.keys, kv.values), (self.keys, self.values)
             for array, buffer in zip(arrays, buffers, strict=True):
                 size = array[layer].nbytes // max(1, len(array[layer]))
-                self._parts[shape.group].append((buffer[layer], size))
+                if size:  # a layer may lie elsewhere, or have no values of its own
+                    self._parts[shape.group].append((buffer[layer], size))
         for state, room in zip(kv.states, self.states, strict=True):
-            self._parts[None].append((room, state.nbytes // max(1, len(state))))
+            if state.nbytes:
+                self._parts[None].append((room, state.nbytes // len(state)))
 
     def copy(self, group: int | None, source: int, target: int) -> None:
         """Makes block `target` of a group the same as `source`, in all of its layers."""

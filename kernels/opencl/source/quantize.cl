@@ -54,8 +54,8 @@ __kernel void remainder_of(__global const int *step, __global const float *x, __
     y += (size_t)item * 32;
     float top = 0.0f;
     for (int i = 0; i < 32; i++)
-        top = fmax(top, fabs(x[i]));
+        top = larger(top, fabs(x[i]));
     float inverse = top > TINY ? 127.0f / top : 0.0f, scale = top > TINY ? top / 127.0f : 0.0f;
     for (int i = 0; i < 32; i++)
-        y[i] = fma(-scale, rint(x[i] * inverse), x[i]);
+        y[i] = fused(-scale, x[i] * inverse + ROUND - ROUND, x[i]);
 }

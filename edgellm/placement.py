@@ -1,0 +1,134 @@
+"""Which layers of a program run on a GPU, and how many cache blocks there is memory for.
+
+Decides from numbers alone; allocates nothing and asks no device.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from edgellm.errors import BackendError
+from edgellm.kernels.program import OpCall, Program
+from edgellm.kernels.split import cached_layers, split, states_used
+from edgellm.kv_cache import KVTypes, bytes_per_token
+from edgellm.kv_plan import plan_blocks, plan_slots
+from edgellm.limits import Limits
+
+_LAYER = re.compile(r"blk\.(\d+)\.")
+_SCRATCH_VALUES = 8  # values of the widest kind that are alive at once, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """The last `gpu_layers` of `num_layers` layers, and what follows them, are `second`.
+
+    first: what runs on the processor; None where all is on the GPU. num_blocks, num_slots: of the
+    cache, the same for both.
+    """
+
+    first: Program | None
+    second: Program
+    gpu_layers: int
+    num_layers: int
+    num_blocks: tuple[int, ...]
+    num_slots: int
+
+    @property
+    def device_weights(self) -> int:
+        """Bytes of the weights that the GPU holds."""
+        return weight_bytes(self.second.calls)
+
+
+def place(
+    program: Program,
+    limits: Limits,
+    types: KVTypes,
+    gpu_layers: int | None,
+    *,
+    host_memory: int,
+    device_memory: int,
+    cache_memory: int | None = None,
+) -> Placement:
+    """gpu_layers: at least 1; None is as many as fit. Memory in bytes, weights and cache together.
+
+    BackendError when what is asked for does not fit, or nothing does.
+    """
+    starts = layer_starts(program)
+    most = len(starts)
+    tries = range(most, 0, -1) if gpu_layers is None else (min(gpu_layers, most),)
+    error = BackendError("the model has no layers to put on a GPU: use --backend cpu")
+    for count in tries:
+        whole = count == most
+        first, second = (None, program) if whole else split(program, starts[most - count])
+        rest = device_memory - weight_bytes(second.calls) - scratch_bytes(second, limits)
+        parts = [(second, rest)]
+        if first is not None:
+            parts.append((first, host_memory - weight_bytes(first.calls)))
+        try:
+            blocks, slots = _cache(program, parts, limits, types, cache_memory)
+        except BackendError as found:
+            error = BackendError(f"{count} of {most} layers do not fit on the GPU: {found}")
+            continue
+        return Placement(first, second, count, most, blocks, slots)
+    raise error
+
+
+def layer_starts(program: Program) -> list[int]:
+    """The position of the first call that uses a weight of each layer, by GGUF's tensor names."""
+    starts: dict[int, int] = {}
+    for position, call in enumerate(program.calls):
+        for weight in call.weights:
+            found = _LAYER.match(weight.name)
+            if found:
+                starts.setdefault(int(found[1]), position)
+    return [starts[layer] for layer in sorted(starts)]
+
+
+def weight_bytes(calls: tuple[OpCall, ...]) -> int:
+    """Bytes of all weights that the calls use, each counted once."""
+    sizes = {w.data.ctypes.data: w.data.nbytes for call in calls for w in call.weights}
+    return sum(sizes.values())
+
+
+def scratch_bytes(program: Program, limits: Limits) -> int:
+    """Bytes of the values of one step, and of its logits."""
+    rows = 1 << (limits.token_budget - 1).bit_length()
+    widths = [c.output.width for c in program.calls if c.output and c.output.rows == "tokens"]
+    logits = 4 * program.vocab_size * max(limits.max_num_seqs, limits.max_logits_rows)
+    return _SCRATCH_VALUES * 4 * rows * max(widths, default=0) + logits
+
+
+def _cache(
+    program: Program,
+    parts: list[tuple[Program, int]],
+    limits: Limits,
+    types: KVTypes,
+    wanted: int | None,
+) -> tuple[tuple[int, ...], int]:
+    """Blocks per KV group and slots of states that every part has memory for."""
+    whole = _bytes_of_layers(program, types)
+    plans, slots = [], [plan_slots(program, limits, memory) for _, memory in parts]
+    for part, memory in parts:
+        own = _own_layers(part)
+        if memory < 0:
+            raise BackendError(f"{-memory / 2**30:.2f} GiB are missing for weights and scratch")
+        share = _bytes_of_layers(own, types)
+        if share or own.state_layers:
+            portion = None if wanted is None else wanted * share // max(1, whole)
+            plans.append(plan_blocks(own, limits, types, memory, portion))
+    if not plans:  # no layer keeps anything
+        plans.append(plan_blocks(program, limits, types, parts[0][1], wanted))
+    return tuple(min(counts) for counts in zip(*plans, strict=True)), min(slots)
+
+
+def _bytes_of_layers(program: Program, types: KVTypes) -> int:
+    return sum(bytes_per_token(program, types, group) for group in range(len(program.kv_groups)))
+
+
+def _own_layers(program: Program) -> Program:
+    """The program with the cache layers and states that its calls use, for counting alone."""
+    layers, states = sorted(cached_layers(program)), sorted(states_used(program))
+    return replace(
+        program,
+        kv_layers=tuple(program.kv_layers[i] for i in layers),
+        state_layers=tuple(program.state_layers[i] for i in states),
+    )

@@ -1,0 +1,114 @@
+"""Models on an OpenCL device, whole and in part, through the public API."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyopencl", reason="the test extra installs pyopencl and PoCL")
+
+import edgellm
+from edgellm.errors import BackendError, RequestError
+from edgellm.kernels.opencl import devices
+from tests.gguf_writer import Tensor
+from tests.models.recipes.parts import VOCAB
+from tests.models.tiny import write_tiny
+
+IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3] * 4
+
+if not devices.found():
+    pytest.skip("no OpenCL device", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def without_text(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys["tokenizer.ggml.model"] = "none"
+        keys["llama.vocab_size"] = VOCAB
+
+    return write_tiny(tmp_path_factory.mktemp("mixed"), "llama", without_text)
+
+
+def logits(file: Path, **options: Any) -> np.ndarray:
+    with edgellm.load(str(file), context_length=64, **options) as model:
+        return np.asarray(model.logits(IDS))
+
+
+@pytest.mark.parametrize("gpu_layers", ["auto", 1])
+def test_a_model_on_the_device(file: Path, gpu_layers: Any) -> None:
+    want = logits(file, backend="reference")
+    got = logits(file, backend="opencl", gpu_layers=gpu_layers)
+    assert np.square(got - want).mean() < 5e-3 * np.square(want).mean()
+
+
+def test_a_split_model_answers_the_same_in_pieces(file: Path) -> None:
+    with edgellm.load(
+        str(file), backend="opencl", gpu_layers=1, context_length=64, max_num_seqs=2
+    ) as model:
+        whole = np.asarray(model.logits(IDS))
+        again = np.asarray(model.logits(IDS[:17]))
+    np.testing.assert_array_equal(again, whole[:17])
+
+
+def test_no_layer_on_the_device_is_the_processor_alone(file: Path) -> None:
+    got = logits(file, backend="opencl", gpu_layers=0)
+    np.testing.assert_array_equal(got, logits(file, backend="cpu"))
+
+
+def test_a_device_that_is_not_there(file: Path) -> None:
+    with pytest.raises(RequestError, match="device is '99': the devices here are 0"):
+        logits(file, backend="opencl", device="99")
+
+
+def test_without_any_device(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "found", list)
+    with pytest.raises(BackendError, match="no OpenCL device was found: install"):
+        logits(file, backend="opencl", device="1")
+
+
+def test_auto_never_takes_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    from edgellm import backends
+
+    monkeypatch.setattr(backends, "_may_have_drivers", lambda: True)
+    kinds = {device.type for device in devices.found()}
+    assert kinds and backends.backend_name("auto") == ("opencl" if devices.has_gpu() else "cpu")
+    monkeypatch.setattr(devices, "_kind", lambda device: "gpu")
+    assert backends.backend_name("auto") == "opencl"
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes every step fail on the device from now on."""
+    import pyopencl as cl
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise cl.RuntimeError("clEnqueueNDRangeKernel failed: OUT_OF_RESOURCES")
+
+    return lambda: monkeypatch.setattr(cl, "enqueue_nd_range_kernel", fail)
+
+
+def test_a_lost_device_fails_the_request_alone(
+    file: Path, broken: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with edgellm.load(str(file), backend="opencl", context_length=64) as model:
+        want = np.asarray(model.logits(IDS))
+        broken()
+        with pytest.raises(BackendError, match="device failed in the middle of a step: .*OUT_OF_R"):
+            model.logits(IDS)
+        monkeypatch.undo()
+        np.testing.assert_array_equal(np.asarray(model.logits(IDS)), want)
+
+
+def test_auto_falls_back_to_the_processor(
+    file: Path, broken: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgellm import loaded_model
+
+    monkeypatch.setattr(
+        loaded_model, "backend_name", lambda name: "opencl" if name == "auto" else name
+    )
+    monkeypatch.setattr(devices, "found", list)
+    with edgellm.load(str(file), context_length=64, device="2") as model:
+        assert model.info.backend == "cpu"
