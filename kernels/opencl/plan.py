@@ -82,7 +82,7 @@ class Plan:
     """Launches in order, and the rooms of each value."""
 
     def __init__(self, program: Program, kv: KVStorage, context: Context) -> None:
-        self.context, self.kv = context, kv
+        self.context, self.kv, self.kv_layers = context, kv, program.kv_layers
         self.weights = Weights(context)
         self.launches: list[Launch] = []
         self.rooms: dict[Value, Room] = {}

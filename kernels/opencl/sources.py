@@ -36,7 +36,7 @@ class KernelKey:
     source: str
     function: str
     type_id: int | None = None
-    definitions: tuple[tuple[str, int], ...] = ()
+    definitions: tuple[tuple[str, int | str], ...] = ()
     vector: int | None = None
     before: tuple[str, ...] = ()
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from edgellm.errors import BackendError
+from edgellm.kernels.kv import CACHE_TYPES, CacheType, cache_type
 from edgellm.kernels.opencl.ops.common import output, real, vector, whole
 from edgellm.kernels.opencl.plan import (
     STEP,
@@ -15,6 +15,7 @@ from edgellm.kernels.opencl.plan import (
     IndexArray,
     Lowering,
     Plan,
+    Room,
     count_word,
 )
 from edgellm.kernels.opencl.sources import KernelKey
@@ -53,29 +54,54 @@ def _position_scale(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
+def _types(plan: Plan, call: OpCall) -> tuple[CacheType, int, CacheType, int]:
+    """Type and width of a head's keys and of its stored values; no values are of width 0."""
+    layer = int(call.attributes["layer"])
+    shape = plan.kv_layers[layer]
+    keys = cache_type(plan.kv.keys[layer], shape.head_dim)
+    values = cache_type(plan.kv.values[layer], shape.value_dim) if shape.value_dim else keys
+    return keys, shape.head_dim, values, shape.value_dim
+
+
 def _key(plan: Plan, call: OpCall, function: str, *more: tuple[str, int]) -> KernelKey:
     """A kernel that knows how keys and values of the op's layer are stored."""
-    layer = int(call.attributes["layer"])
-    keys, values = plan.kv.keys[layer], plan.kv.values[layer]
-    if np.uint8 in (keys.dtype, values.dtype):
-        raise BackendError(
-            "the opencl backend stores keys and values as f16 or f32: choose one as kv_cache_type"
-        )
-    definitions = [("HEAD_DIM", keys.shape[3]), ("STORED_DIM", values.shape[3])]
-    definitions += [("KEYS_HALF", 1)] if keys.dtype == np.float16 else []
-    definitions += [("VALUES_HALF", 1)] if values.dtype == np.float16 else []
+    keys, head_dim, values, value_dim = _types(plan, call)
+    numbers = {name: number for number, name in enumerate(CACHE_TYPES)}  # as source/cache.cl
+    definitions = (
+        ("HEAD_DIM", head_dim),
+        ("STORED_DIM", value_dim),
+        ("KEY_TYPE", numbers[keys.name]),
+        ("VALUE_TYPE", numbers[values.name]),
+    )
     return KernelKey(function, function, definitions=(*definitions, *more), before=("cache",))
 
 
+def _rotated(plan: Plan, x: Room, count: Count, heads: int, size: int) -> Room:
+    """The Hadamard transform of each head."""
+    room, group = Room(x.rows, x.row_bytes), plan.variant.group
+    names = ("SIZE", str(size)), ("FACTOR", f"{float(np.float32(size**-0.5)).hex()}f")
+    key = KernelKey("hadamard", "hadamard", definitions=names)
+    grid = Grid(count, lambda n: (n * heads * group,), (group,))
+    plan.emit([Choice(1, key, grid)], x, room, writes=[room])
+    return room
+
+
 def _store_kv(plan: Plan, call: OpCall) -> None:
-    """Values may be part of the keys: then there are none to store."""
+    """Values may be part of the keys: then there are none to store, and nothing is rotated."""
     layer = int(call.attributes["layer"])
-    k, v = call.inputs[0], call.inputs[1] if len(call.inputs) > 1 else None
+    keys, head_dim, values, value_dim = _types(plan, call)
+    heads = call.inputs[0].width // head_dim
+    k, v = plan.of(call.inputs[0]), plan.of(call.inputs[1]) if value_dim else None
+    if v is not None and keys.rotates(head_dim):
+        k = _rotated(plan, k, k.rows, heads, head_dim)
+    if v is not None and values.rotates(value_dim):
+        v = _rotated(plan, v, v.rows, heads, value_dim)
+    units = head_dim // (32 if keys.is_quantized else 1)
+    units += value_dim // (32 if values.is_quantized else 1)
     plan.by_items(
-        _key(plan, call, "store_kv"), k.rows, k.width + (v.width if v else 0),
-        STEP, IndexArray("slots"), plan.of(k), plan.of(v) if v else None, plan.store.keys[layer],
-        plan.store.values[layer], whole(call, "group"),
-        np.int32(plan.kv.keys[layer].shape[1]),
+        _key(plan, call, "store_kv"), k.rows, heads * units,
+        STEP, IndexArray("slots"), k, v, plan.store.keys[layer], plan.store.values[layer],
+        whole(call, "group"), np.int32(heads),
     )  # fmt: skip
 
 
@@ -95,14 +121,21 @@ def _attention(plan: Plan, call: OpCall) -> None:
     slopes = None
     if "alibi" in call.attributes:
         slopes = plan.context.upload(alibi_slopes(heads, float(call.attributes["alibi"])), "slopes")
-    room = plan.new(out)
+    keys, head_dim, values, stored_dim = _types(plan, call)
+    queries, value_dim = plan.of(q), int(call.attributes["value_dim"])
+    if stored_dim and keys.rotates(head_dim):
+        queries = _rotated(plan, queries, q.rows, heads, head_dim)
+    is_rotated = stored_dim > 0 and values.rotates(stored_dim)
+    room = Room(out.rows, 4 * out.width) if is_rotated else plan.new(out)
     plan.emit(
         [choice("tokens", 1), choice("tiles", TILE_ROWS)],
         STEP, IndexArray("positions"), IndexArray("row_seqs"), IndexArray("tiles"),
-        IndexArray("block_tables"), plan.of(q), plan.store.keys[layer], plan.store.values[layer],
+        IndexArray("block_tables"), queries, plan.store.keys[layer], plan.store.values[layer],
         vector(plan, call), slopes, room, whole(call, "group"), np.int32(kv_heads),
         real(call, "scale"), whole(call, "window"), real(call, "softcap"), writes=[room],
     )  # fmt: skip
+    if is_rotated:  # values were, and so is their weighted sum
+        plan.rooms[out] = _rotated(plan, room, q.rows, heads, value_dim)
 
 
 LOWERINGS: Mapping[str, Lowering] = {

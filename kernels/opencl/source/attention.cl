@@ -6,18 +6,20 @@
 #define TILE 256
 #define PAIRS (ROWS * HEADS)
 
-// Where number d of the value in slot j of a block lies.
+// The numbers of a value, and their scale, in slot j of a head's block.
 #if STORED_DIM
 #define VALUES_IN_ROWS 1
-#define VALUE_AT(block, j, d) (values + ((block) + (j)) * STORED_DIM + (d))
+#define VALUE_NUMBER(block, d, j) value_number(values + (block) * VALUE_BYTES, d, j)
+#define VALUE_SCALE(block, d, j) value_scale(values + (block) * VALUE_BYTES, d, j)
+#define VALUE_NUMBERS(block, d, j) value_numbers(values + (block) * VALUE_BYTES, d, j)
 #else
 #define VALUES_IN_ROWS 0
-#define VALUE_AT(block, j, d) (keys + (block) * HEAD_DIM + (d) * KV_BLOCK + (j))
-#undef LOAD_VALUE
-#undef LOAD_VALUES
-#define LOAD_VALUE LOAD_KEY
-#define LOAD_VALUES LOAD_KEYS
+#define VALUE_NUMBER(block, d, j) key_number(keys + (block) * KEY_BYTES, d, j)
+#define VALUE_SCALE(block, d, j) key_scale(keys + (block) * KEY_BYTES, d, j)
+#define VALUE_NUMBERS(block, d, j) (floatV)(0.0f)  // not read
 #endif
+
+#define KEY_GROUP (IS_QUANTIZED(KEY_TYPE) ? 32 : HEAD_DIM)  // numbers with one scale
 
 // The slots of the cache that a sequence has, by position.
 typedef struct {
@@ -28,7 +30,7 @@ typedef struct {
 static inline size_t block_of(Blocks blocks, int position)
 {
     size_t block = blocks.table[position / KV_BLOCK];
-    return (block * blocks.kv_heads + blocks.kv_head) * KV_BLOCK;
+    return block * blocks.kv_heads + blocks.kv_head;
 }
 
 // What a row sees of a tile: keys from..to, none where the first is not below the second.
@@ -52,7 +54,7 @@ static inline Sight sight_of(int position, int window, int start)
     for (int b = from / KV_BLOCK * KV_BLOCK; b < to; b += KV_BLOCK) { \
         size_t block = block_of(blocks, b); \
         for (int at = larger(from, b); at < smaller(to, b + KV_BLOCK); at++) { \
-            type value = load(VALUE_AT(block, at - b, d)); \
+            type value = load(block, d, at - b) * VALUE_SCALE(block, d, at - b); \
             UNROLL \
             for (int p = 0; p < PAIRS; p++) { \
                 float weight = scores[p * TILE + at - start]; \
@@ -67,7 +69,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 void attention(__global const int *step, __global const int *positions,
                __global const int *row_seqs, __global const int *tiles,
                __global const int *block_tables, __global const float *q,
-               __global const Key *keys, __global const CacheValue *values,
+               Cache keys, Cache values,
                __global const float *sinks, __global const float *slopes, __global float *y,
                int group, int kv_heads, float scale, int window, float softcap)
 {
@@ -106,16 +108,20 @@ void attention(__global const int *step, __global const int *positions,
             floatV score[PAIRS];
             bool is_seen = start + c < to && start + c + V > from;
             if (is_seen) {
-                __global const Key *key =
-                    keys + block_of(blocks, start + c) * HEAD_DIM + c % KV_BLOCK;
+                Cache own = keys + block_of(blocks, start + c) * KEY_BYTES;
+                int j = c % KV_BLOCK;
                 UNROLL
                 for (int p = 0; p < PAIRS; p++)
                     score[p] = 0.0f;
-                for (int d = 0; d < HEAD_DIM; d++) {
-                    floatV numbers = LOAD_KEYS(key + d * KV_BLOCK);
-                    UNROLL
-                    for (int p = 0; p < PAIRS; p++)
-                        score[p] = fused((floatV)(q[query[p] * HEAD_DIM + d]), numbers, score[p]);
+                for (int g = 0; g < HEAD_DIM; g += KEY_GROUP) {
+                    floatV scales = key_scales(own, g, j);
+                    for (int d = g; d < g + KEY_GROUP; d++) {
+                        floatV numbers = key_numbers(own, d, j) * scales;
+                        UNROLL
+                        for (int p = 0; p < PAIRS; p++)
+                            score[p] =
+                                fused((floatV)(q[query[p] * HEAD_DIM + d]), numbers, score[p]);
+                    }
                 }
             }
             UNROLL
@@ -155,7 +161,7 @@ void attention(__global const int *step, __global const int *positions,
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int d = V * lid; d < VALUE_DIM; d += V * WG) {
             if (VALUES_IN_ROWS && d + V <= VALUE_DIM) {
-                ADD_WEIGHTED(floatV, LOAD_VALUES, d)
+                ADD_WEIGHTED(floatV, VALUE_NUMBERS, d)
                 for (int p = 0; p < PAIRS; p++) {
                     __local float *own = result + p * VALUE_DIM + d;
                     storeV(fused(loadV(own), (floatV)(before[p]), acc[p] * now[p]), own);
@@ -163,7 +169,7 @@ void attention(__global const int *step, __global const int *positions,
                 continue;
             }
             for (int e = d; e < smaller(d + V, VALUE_DIM); e++) {
-                ADD_WEIGHTED(float, LOAD_VALUE, e)
+                ADD_WEIGHTED(float, VALUE_NUMBER, e)
                 for (int p = 0; p < PAIRS; p++) {
                     __local float *own = result + p * VALUE_DIM + e;
                     *own = fused(*own, before[p], acc[p] * now[p]);

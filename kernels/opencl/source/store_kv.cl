@@ -1,22 +1,81 @@
-// Keys and values of the step's rows into the cache (cache.cl), a work-item for each number.
+// Keys and values of the step's rows into the cache (cache.cl): a work-item for each number, or for
+// each 32 of a quantised type.
+
+#define UNITS(type, dim) (IS_QUANTIZED(type) ? (dim) / 32 : (dim))
+#define KEY_UNITS UNITS(KEY_TYPE, HEAD_DIM)
+#define VALUE_UNITS UNITS(VALUE_TYPE, STORED_DIM)
+
+static inline void store_number(float x, Cache plane, int type, size_t place)
+{
+    if (type == TYPE_F32)
+        ((__global float *)plane)[place] = x;
+    else
+        vstore_half_rte(x, place, (__global half *)plane);
+}
+
+static inline float inverse_of(float d)
+{
+    float inverse = 1.0f / d;
+    return isfinite(inverse) ? inverse : 0.0f;
+}
+
+// 32 numbers; byte i goes to place + i * between. Rounds as ggml's reference does.
+static inline void store_group(__global const float *x, Cache plane, int type, size_t place,
+                               int between, __global half *scale)
+{
+    float top = 0.0f;
+    for (int i = 0; i < 32; i++)
+        if (fabs(x[i]) > fabs(top))
+            top = x[i];
+    float d = type == TYPE_Q8_0 ? fabs(top) / 127.0f : top / -8.0f, inverse = inverse_of(d);
+    vstore_half_rte(d, 0, scale);
+    if (type == TYPE_Q8_0) {
+        for (int i = 0; i < 32; i++) {
+            float scaled = x[i] * inverse, whole = (float)(int)scaled;
+            plane[place + i * between] = (uchar)((int)whole + (int)(2.0f * (scaled - whole)));
+        }
+        return;
+    }
+    for (int i = 0; i < 16; i++) {
+        int low = (int)(x[i] * inverse + 8.5f), high = (int)(x[16 + i] * inverse + 8.5f);
+        plane[place + i * between] = (uchar)(smaller(low, 15) | smaller(high, 15) << 4);
+    }
+}
 
 __kernel void store_kv(__global const int *step, __global const int *slots,
-                       __global const float *k, __global const float *v, __global Key *keys,
-                       __global CacheValue *values, int group, int kv_heads)
+                       __global const float *k, __global const float *v, Cache keys, Cache values,
+                       int group, int kv_heads)
 {
-    size_t i = get_global_id(0);
-    int tokens = step[NUM_TOKENS], per_head = HEAD_DIM + STORED_DIM;
-    if (i >= (size_t)tokens * kv_heads * per_head)
+    size_t item = get_global_id(0);
+    int tokens = step[NUM_TOKENS], units = KEY_UNITS + VALUE_UNITS;
+    if (item >= (size_t)tokens * kv_heads * units)
         return;
-    size_t part = i / per_head;
-    int token = part / kv_heads, head = part % kv_heads, d = i % per_head;
-    int slot = slots[group * tokens + token], offset = slot % KV_BLOCK;
-    size_t start = ((size_t)(slot / KV_BLOCK) * kv_heads + head) * KV_BLOCK;
-    if (d < HEAD_DIM)
-        STORE_KEY(k[part * HEAD_DIM + d], keys + start * HEAD_DIM + d * KV_BLOCK + offset);
+    size_t part = item / units;
+    int token = part / kv_heads, head = part % kv_heads, unit = item % units;
+    int slot = slots[group * tokens + token], j = slot % KV_BLOCK;
+    size_t block = (size_t)(slot / KV_BLOCK) * kv_heads + head;
+    if (unit < KEY_UNITS) {
+        keys += block * KEY_BYTES;
+#if IS_QUANTIZED(KEY_TYPE)
+        __global half *scales = (__global half *)(keys + PLANE_BYTES(KEY_TYPE, HEAD_DIM));
+        int row = ROW_OF(KEY_TYPE, 32 * unit);
+        store_group(k + part * HEAD_DIM + 32 * unit, keys, KEY_TYPE, row * KV_BLOCK + j, KV_BLOCK,
+                    scales + unit * KV_BLOCK + j);
+#else
+        store_number(k[part * HEAD_DIM + unit], keys, KEY_TYPE, unit * KV_BLOCK + j);
+#endif
+        return;
+    }
 #if STORED_DIM
-    else
-        STORE_VALUE(v[part * STORED_DIM + d - HEAD_DIM],
-                    values + start * STORED_DIM + offset * STORED_DIM + d - HEAD_DIM);
+    unit -= KEY_UNITS;
+    values += block * VALUE_BYTES;
+#if IS_QUANTIZED(VALUE_TYPE)
+    __global half *scales = (__global half *)(values + PLANE_BYTES(VALUE_TYPE, STORED_DIM));
+    int place = j * ROWS_OF(VALUE_TYPE, STORED_DIM) + ROW_OF(VALUE_TYPE, 32 * unit);
+    store_group(v + part * STORED_DIM + 32 * unit, values, VALUE_TYPE, place, 1,
+                scales + j * (STORED_DIM / 32) + unit);
+#else
+    store_number(v[part * STORED_DIM + unit], values, VALUE_TYPE, j * STORED_DIM + unit);
+#endif
 #endif
 }
