@@ -75,7 +75,8 @@ class Architecture:
     of values take their keys.
     gated_queries: each head's queries come with as many numbers that gate its result.
     key_heads: see Builder.delta_rule.
-    output_norm: the tensor with which the last hidden states are normed.
+    ffn_norm, output_norm: the tensors with which the input of feed-forward blocks and the last
+    hidden states are normed.
     attention_width: scores are divided by its square root. attention_softcap, final_softcap: caps
     of scores and logits where no key says one, 0 is none; None: the family has none, whatever the
     file says. alibi: largest bias per position of distance, 0 is none.
@@ -106,6 +107,7 @@ class Architecture:
     values_from_keys: bool = False
     gated_queries: bool = False
     key_heads: KeyHeads = "grouped"
+    ffn_norm: str = "ffn_norm"
     output_norm: str = "output_norm"
     attention_width: Number = head_dim
     attention_softcap: float | None = None

@@ -103,7 +103,8 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
     # A second norm before attention leaves the first one to the feed-forward block.
     second = f"{prefix}.attn_norm_2"
     mixed = mixer(r, layer, r.norm(x, second) if r.offers(second) else normed)
-    ffn_norm, post_norm = f"{prefix}.ffn_norm", f"{prefix}.post_attention_norm"
+    ffn_norm = f"{prefix}.{r.architecture.ffn_norm}"
+    post_norm = f"{prefix}.post_attention_norm"
     has_post_norm = r.offers(post_norm)
     if r.architecture.pre_norm and has_post_norm and not r.offers(ffn_norm):
         ffn_norm = post_norm  # Hugging Face's name for the norm before the feed-forward block
@@ -127,7 +128,7 @@ def _is_parallel(r: Recorder, layer: int) -> bool:
         case "by_key":
             return r.config.parallel_residual
         case "by_norm":
-            return not r.offers(f"blk.{layer}.ffn_norm")
+            return not r.offers(f"blk.{layer}.{r.architecture.ffn_norm}")
         case kind:
             return kind == "parallel"
 

@@ -7,6 +7,11 @@ from edgellm.models.architecture import Architecture, every_layer
 from edgellm.models.families import dense
 
 ROWS: Mapping[str, Architecture] = {
+    "bailingmoe": Architecture(rope="interleaved"),
+    "bailingmoe2": Architecture(rope="split", gating="sigmoid"),
+    "dbrx": Architecture(
+        rope="split", norm="layer", ffn_norm="attn_output_norm", normalize_gates=True
+    ),
     "deepseek": Architecture(rope="interleaved"),
     "deepseek2": Architecture(rope="interleaved"),
     "dots1": Architecture(rope="split", gating="sigmoid"),
@@ -30,6 +35,8 @@ ROWS: Mapping[str, Architecture] = {
     "mistral4": Architecture(rope="interleaved"),
     "olmoe": Architecture(rope="split"),
     "phimoe": Architecture(rope="split", normalize_gates=True),
+    "plm": Architecture(rope="interleaved", activation="relu2", gated=False),
     "qwen2moe": Architecture(rope="split", experts_share_width=True),
     "qwen3moe": Architecture(rope="split", normalize_gates=True, experts_share_width=True),
+    "qwen3vlmoe": Architecture(rope="split", normalize_gates=True, experts_share_width=True),
 }

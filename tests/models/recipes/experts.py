@@ -12,11 +12,13 @@ from tests.models.recipes.parts import (
     EXPERTS,
     FF,
     FFN_NORM,
+    FUSED_ATTENTION,
     HEAD_DIM,
     HEADS,
     HIDDEN,
     MLP,
     OUTPUT_NORM,
+    PLAIN_MLP,
     QK_NORM,
     QK_NORM_OF_ROWS,
     QKV,
@@ -45,14 +47,17 @@ FUSED_EXPERT_MLP: Shapes = {
     "ffn_gate_up_exps.weight": (HIDDEN, 2 * FF, EXPERTS),
     "ffn_down_exps.weight": (FF, HIDDEN, EXPERTS),
 }
-LATENT: Shapes = {
+LATENT_KEYS_AND_VALUES: Shapes = {
     **ATTN_NORM,
-    "attn_q_a.weight": (HIDDEN, Q_RANK),
-    "attn_q_a_norm.weight": (Q_RANK,),
-    "attn_q_b.weight": (Q_RANK, HEADS * (PLAIN_DIM + ROPE_DIM)),
     "attn_kv_a_mqa.weight": (HIDDEN, KV_RANK + ROPE_DIM),
     "attn_kv_a_norm.weight": (KV_RANK,),
     "attn_output.weight": (HEADS * VALUE_DIM, HIDDEN),
+}
+LATENT: Shapes = {
+    **LATENT_KEYS_AND_VALUES,
+    "attn_q_a.weight": (HIDDEN, Q_RANK),
+    "attn_q_a_norm.weight": (Q_RANK,),
+    "attn_q_b.weight": (Q_RANK, HEADS * (PLAIN_DIM + ROPE_DIM)),
 }
 TWO_MATRICES: Shapes = {
     "attn_k_b.weight": (PLAIN_DIM, KV_RANK, HEADS),
@@ -80,6 +85,31 @@ UNFOLDED_KEYS: Mapping[str, Any] = {
 }
 
 RECIPES: dict[str, Recipe] = {
+    "bailingmoe": Recipe({**MIXTRAL, **SHARED}, keys=SHARED_KEYS),
+    "bailingmoe2": Recipe(
+        {
+            **FUSED_ATTENTION,
+            **QK_NORM,
+            **FFN_NORM,
+            "ffn_gate_inp.weight": (HIDDEN, 4),
+            "ffn_gate_exps.weight": (HIDDEN, FF, 4),
+            "ffn_up_exps.weight": (HIDDEN, FF, 4),
+            "ffn_down_exps.weight": (FF, HIDDEN, 4),
+            "exp_probs_b.bias": (4,),
+            **SHARED,
+        },
+        keys={
+            **SHARED_KEYS,
+            "expert_count": 4,
+            "expert_group_count": 2,
+            "expert_group_used_count": 1,
+            "expert_weights_norm": True,
+        },
+    ),
+    "dbrx": Recipe(
+        {**FUSED_ATTENTION, "attn_output_norm.weight": (HIDDEN,), **EXPERT_MLP},
+        keys={**EXPERT_KEYS, "attention.clamp_kqv": 4.0},
+    ),
     "deepseek": Recipe({**MIXTRAL, **SHARED}, keys=SHARED_KEYS),
     "deepseek2": Recipe(
         {**LATENT, **TWO_MATRICES, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
@@ -134,11 +164,23 @@ RECIPES: dict[str, Recipe] = {
         with_biases(OUTPUT_NORM),
         EXPERT_KEYS,
     ),
+    "plm": Recipe(
+        {
+            **LATENT_KEYS_AND_VALUES,
+            "attn_q.weight": (HIDDEN, HEADS * (PLAIN_DIM + ROPE_DIM)),
+            **ONE_MATRIX,
+            **PLAIN_MLP,
+        },
+        keys=UNFOLDED_KEYS,
+    ),
     "qwen2moe": Recipe(
         {**MIXTRAL, **biases(QKV), **SHARED, "ffn_gate_inp_shexp.weight": (HIDDEN,)},
         keys={**SHARED_KEYS, "expert_feed_forward_length": FF},
     ),
     "qwen3moe": Recipe(
+        {**MIXTRAL, **QK_NORM}, keys={**EXPERT_KEYS, "expert_feed_forward_length": FF}
+    ),
+    "qwen3vlmoe": Recipe(
         {**MIXTRAL, **QK_NORM}, keys={**EXPERT_KEYS, "expert_feed_forward_length": FF}
     ),
 }
