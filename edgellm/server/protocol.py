@@ -1,4 +1,5 @@
-"""uvicorn's HTTP/1.1 connection, with an end to those that say nothing and a look at who calls.
+"""uvicorn's HTTP/1.1 connection, with an end to those that neither say nor read anything, and a
+look at who calls.
 
 Knows nothing of requests.
 """
@@ -12,15 +13,19 @@ from typing import cast
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 20.0  # until a request's headers must have arrived
+STALL_SECONDS = 60.0  # that a full connection waits for its reader
 
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 
 class Connection(H11Protocol):
-    """Closes a connection whose request's headers do not arrive, and one of another user."""
+    """Closes a connection whose request's headers do not arrive, whose answer nobody reads, or
+    that is another user's."""
 
     header_seconds = HEADER_SECONDS
+    stall_seconds = STALL_SECONDS
     _deadline: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
@@ -41,9 +46,23 @@ class Connection(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.stall_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._reads_again()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._forget()
+        self._reads_again()
+
+    def _reads_again(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _watch(self) -> None:
         """Starts the clock when headers are awaited, stops it when they are there."""

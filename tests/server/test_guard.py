@@ -225,6 +225,22 @@ def test_an_answer_nobody_waits_for_is_given_up(tmp_path: Path, stream: bool) ->
         assert len(model.batches) < 40 and server.service.totals.aborted == 1
 
 
+def test_an_answer_nobody_reads_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Connection, "stall_seconds", 0.2)
+    model = MockModel(says("x" * 4000))
+    with running(make_manager(model, context_length=4096, num_blocks=1100), tmp_path) as server:
+        asked = {"prompt": "hi", "temperature": 0, "stream": True, "n_probs": 50}
+        with closing(socket.socket(socket.AF_UNIX)) as sock:
+            sock.connect(server.unix)
+            sock.sendall(post("/completion", json.dumps(asked).encode(), LOCAL))
+            while not model.batches:
+                time.sleep(0.01)
+            assert wait_until_idle(server)
+            assert server.service.totals.generated_tokens == 0
+
+
 def test_a_server_that_stops_ends_its_streams_properly(tmp_path: Path) -> None:
     model = MockModel(says("x" * 60), delay=0.05)
     told: list[bytes] = []
