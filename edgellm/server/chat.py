@@ -7,7 +7,7 @@ from typing import Any
 from edgellm.dialects import Plan, plan
 from edgellm.errors import RequestError
 from edgellm.server.endpoint import Call
-from edgellm.server.fields import read
+from edgellm.server.fields import adapters, read
 from edgellm.types import Message, Messages, ModelInfo, Request, SamplingParams
 
 
@@ -46,5 +46,11 @@ async def prepare(
     if asked.params:
         params = SamplingParams(**{**params.given, **asked.params})
     ids = await client.chat_ids(messages, asked.tools, info.name, variables)
-    request = Request(ids, params, model=info.name, skip_special=asked.skip_special)
+    request = Request(
+        ids,
+        params,
+        model=info.name,
+        skip_special=asked.skip_special,
+        adapters=adapters(call.fields, info),
+    )
     return Chat(info, request, asked)

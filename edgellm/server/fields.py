@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from edgellm.errors import RequestError
 from edgellm.sampling_params import OPTIONS, SAMPLERS, SamplingParams, read_params
-from edgellm.types import Message, Messages
+from edgellm.types import Message, Messages, ModelInfo
 from edgellm.wire import decode
 
 T = TypeVar("T")
@@ -104,6 +104,21 @@ def messages(fields: Fields, most: int) -> Messages:
 def tools(fields: Fields) -> list[Message] | None:
     """The tools as OpenAI writes them, None when there are none."""
     return list(objects(fields, "tools")) or None
+
+
+def adapters(fields: Fields, info: ModelInfo) -> Mapping[str, float] | None:
+    """The scales of llama.cpp's `lora`, a list of ids and scales; those left out are 0."""
+    if fields.get("lora") is None:
+        return None
+    scales = {}
+    for entry in objects(fields, "lora"):
+        number = read(entry, "id", int, -1)
+        if not 0 <= number < len(info.adapters):
+            raise RequestError(
+                f"lora: {info.name} has no adapter {number}; it has {len(info.adapters)}", "lora"
+            )
+        scales[info.adapters[number].name] = read(entry, "scale", float, 0.0)
+    return scales
 
 
 def _with_content(message: dict[str, Any]) -> Message:

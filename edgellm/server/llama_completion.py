@@ -94,10 +94,9 @@ async def _reply(
     )
     if limits != Limits() and params.n > 1:
         raise RequestError("n_indent and t_max_predict_ms are for one answer, not for several", "n")
-    jobs = [
-        _Job(i, info, Request(prompt, params, model=info.name), limits, cut)
-        for i, prompt in enumerate(prompts)
-    ]
+    scales = f.adapters(call.fields, info)
+    requests = [Request(p, params, model=info.name, adapters=scales) for p in prompts]
+    jobs = [_Job(i, info, request, limits, cut) for i, request in enumerate(requests)]
     if f.read(call.fields, "stream", bool, False):
         return Stream(_chunks(call, jobs), server_sent, b"text/event-stream", llama_cpp_error)
     found = []
@@ -210,7 +209,7 @@ def _selected(call: Call, reply: dict[str, Any]) -> dict[str, Any]:
 
 _SHARED = (
     *("model", "stream", "n_predict", "n_probs", "n_indent", "t_max_predict_ms"),
-    *("response_fields", "return_tokens", "timings_per_token", "cache_prompt"),
+    *("response_fields", "return_tokens", "timings_per_token", "cache_prompt", "lora"),
 )
 _INFILL = ("input_prefix", "input_suffix", "input_extra", "prompt_text", "t_max_prompt_ms")
 ROUTES = (

@@ -109,6 +109,14 @@ async def apply_template(call: Call) -> Reply:
     return {"prompt": await call.service.client.chat_prompt(messages, found, info.name, variables)}
 
 
+async def lora_adapters(call: Call) -> Reply:
+    info = await call.service.model(call.query.get("model"))
+    return [
+        {"id": i, "path": adapter.name, "scale": adapter.scale}
+        for i, adapter in enumerate(info.adapters)
+    ]
+
+
 async def embedding(call: Call) -> Reply:
     raise BackendError("no embedding model can be loaded yet")
 
@@ -127,6 +135,7 @@ ROUTES = (
     Route("POST", "/tokenize", tokenize, takes=_TOKENIZE),
     Route("POST", "/detokenize", detokenize, takes=("model", "tokens")),
     Route("POST", "/apply-template", apply_template, takes=("model", "messages", "tools")),
+    Route("GET", "/lora-adapters", lora_adapters),
     Route("POST", "/embedding", embedding),
     Route("POST", "/rerank", rerank),
     Route("POST", "/reranking", rerank),

@@ -45,7 +45,7 @@ async def models(call: Call) -> Reply:
 async def load(call: Call) -> Reply:
     name = _field(call, "name", str, "")
     options = _field(call, "options", LoadOptions, LoadOptions())
-    call.service.check_name(name)
+    call.service.check_load(name, options)
     return _lines(_loading(call, name, options))
 
 

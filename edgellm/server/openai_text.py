@@ -58,13 +58,14 @@ async def _requests(call: Call, info: ModelInfo) -> list[Request]:
         **({"max_tokens": 16} if _has_no_limit(call) else {}),
         **f.response_format(call.fields),
     )
+    scales = f.adapters(call.fields, info)
     suffix = f.read(call.fields, "suffix", str)
     if suffix:
         prefix = f.read(call.fields, "prompt", str, "")
         filled = await fill(call.service.client, info, Hole(prefix, suffix), params.max_tokens)
-        return [Request(filled.token_ids, params, model=info.name)]
+        return [Request(filled.token_ids, params, model=info.name, adapters=scales)]
     prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)
-    return [Request(prompt, params, model=info.name) for prompt in prompts]
+    return [Request(prompt, params, model=info.name, adapters=scales) for prompt in prompts]
 
 
 def _has_no_limit(call: Call) -> bool:

@@ -59,6 +59,10 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "t_max_predict_ms": _NUMBER,
     "t_max_prompt_ms": _NUMBER,
     "response_fields": _TEXTS,
+    "lora": {
+        "type": "array",
+        "items": {"type": "object", "properties": {"id": _WHOLE, "scale": _NUMBER}},
+    },
     "return_tokens": _FLAG,
     "timings_per_token": _FLAG,
     "cache_prompt": _FLAG,

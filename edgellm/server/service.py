@@ -5,13 +5,14 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from edgellm.catalog import CatalogEntry, load_catalog
 from edgellm.client import Client
 from edgellm.errors import CatalogError, RequestError
 from edgellm.server.failures import Refusal
 from edgellm.server.settings import Settings
-from edgellm.types import ModelInfo, Request, TokenEvent
+from edgellm.types import LoadOptions, ModelInfo, Request, TokenEvent
 
 _RETRY_AFTER = 2  # seconds
 
@@ -76,10 +77,17 @@ class Service:
         what = "no model is named" if name is None else f"no model {name!r} is loaded"
         raise RequestError(f"{what}; loaded: {loaded}", "model")
 
-    def check_name(self, name: str) -> None:
-        """CatalogError unless a request may have this model loaded: a name, never a path."""
-        if not self.settings.any_path and name.lower() not in self.catalog:
+    def check_load(self, name: str, options: LoadOptions) -> None:
+        """CatalogError or RequestError when a request may not load this: names, never paths."""
+        if self.settings.any_path:
+            return
+        if name.lower() not in self.catalog or Path(name).exists():
             raise CatalogError(f"{name!r} is not in the catalogue: only its models can be loaded")
+        if options.adapters or options.draft is not None:
+            raise RequestError(
+                "adapters and draft are files of the server: name them when it is started",
+                "adapters" if options.adapters else "draft",
+            )
 
     async def generate(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
         """The events of a request, counted, unless there are too many requests already."""

@@ -97,6 +97,8 @@ def test_the_scripted_error_and_the_requests_own(tmp_path: Path) -> None:
             await events_of(client, Request("hi", GREEDY))
         with pytest.raises(CatalogError, match="not in the catalogue"):
             await client.load("/etc/passwd")
+        with pytest.raises(RequestError, match="files of the server"):
+            await client.load("smollm2", LoadOptions(adapters=("/etc/passwd",)))
 
     def logits(tokens: list[int], num_prompt_tokens: int) -> Any:
         if len(tokens) > 5:

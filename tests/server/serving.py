@@ -24,6 +24,7 @@ async def serving(
 ) -> AsyncIterator[Service]:
     """A server that answers from the moment the block begins until it ends."""
     service, stop, ready = Service(client, settings or Settings()), asyncio.Event(), asyncio.Event()
+    service.reload_catalog()
 
     async def prepare() -> None:
         ready.set()

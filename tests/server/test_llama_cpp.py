@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from edgellm.client.http import exchange, parse_address
+from edgellm.server.fields import adapters
+from edgellm.types import AdapterInfo, ModelInfo
 from tests.server.conftest import SAID
 from tests.server.serving import Running
 
@@ -104,6 +106,15 @@ def test_tokens_and_templates(server: Running) -> None:
     messages = [{"role": "user", "content": "hi"}]
     prompt = ask(server, "/apply-template", messages=messages)["prompt"]
     assert prompt == "user:hi\nassistant:"
+
+
+def test_adapters_are_named_by_number(server: Running) -> None:
+    assert server.ask("GET", "/lora-adapters") == (200, [])
+    status, answer = server.ask("POST", "/completion", {"prompt": "hi", "lora": [{"id": 0}]})
+    assert status == 400 and answer["error"]["param"] == "lora"
+    info = ModelInfo("m", "", "a", "b", 8, 8, 0, adapters=(AdapterInfo("x", ""),))
+    assert adapters({"lora": [{"id": 0, "scale": 0.5}]}, info) == {"x": 0.5}
+    assert adapters({"lora": []}, info) == {} and adapters({}, info) is None
 
 
 def test_what_the_server_tells_of_itself(server: Running) -> None:
