@@ -41,6 +41,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[ChatServer]:
+    before = set(psutil.Process().children())
     (folder / "page.py").write_text(APP)
     server = ChatServer([sys.executable, str(folder / "page.py")], free_port())
     runner = web.AppRunner(await server.application())
@@ -50,9 +51,8 @@ async def serving(folder: Path) -> AsyncIterator[ChatServer]:
         yield server
     finally:
         await runner.cleanup()
-        await until(
-            lambda: not psutil.Process().children()
-        )  # the pages' processes end by themselves
+        # The processes of the pages end by themselves.
+        await until(lambda: set(psutil.Process().children()) <= before)
         gc.collect()  # what textual-serve leaves for it, while the warnings of that are expected
 
 
