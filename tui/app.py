@@ -306,6 +306,8 @@ class ChatApp(App[None]):
         await self.transcript.show(self.chat, self.session)
 
     def _show_settings(self) -> None:
+        if not self.settings_panel.display:
+            return
         info = self.session.known(self.chat.conversation.model)
         advised = info.sampling if info else {}
         self.settings_panel.show(self.chat.conversation.settings, advised)

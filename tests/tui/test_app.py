@@ -1,5 +1,6 @@
 """The chat as a whole: several answers at once, what is kept, what goes wrong, the first start."""
 
+import re
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from edgellm.tui.chat import Chat, Message
 from edgellm.tui.doors import Advance, Note
 from edgellm.tui.history import Store
 from edgellm.tui.screens.models import ModelScreen
+from edgellm.tui.themes import THEMES
 from edgellm.tui.widgets.conversation_list import BUSY, DONE
 from tests.tui.scripted import (
     ScriptedClient,
@@ -224,3 +226,24 @@ async def test_completion_of_commands_and_paths(
         assert app.editor.text == "see @notes/a.txt "
         await pilot.press("ctrl+j", *"more")
         assert app.editor.text == "see @notes/a.txt \nmore"
+
+
+@asynchronous
+async def test_without_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with chatting(tmp_path) as pilot:
+        await say(pilot, "hi")
+        drawn = pilot.app.export_screenshot()
+    used = re.findall(r"(?:fill: |fill=\")#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})", drawn)
+    window = {("ff", "5f", "57"), ("fe", "bc", "2e"), ("28", "c8", "40")}  # the frame's own
+    channels = [[int(channel, 16) for channel in colour] for colour in {*used} - window]
+    assert channels and all(max(colour) - min(colour) < 8 for colour in channels)
+
+
+@asynchronous
+@pytest.mark.parametrize("theme", [theme.name for theme in THEMES])
+async def test_every_theme_draws(tmp_path: Path, theme: str) -> None:
+    async with chatting(tmp_path, size=(60, 20)) as pilot:
+        pilot.app.theme = theme
+        await say(pilot, "hi")
+        assert "answer" in pilot.app.export_screenshot()

@@ -10,7 +10,7 @@ from edgellm.tui.chat import Chat
 from edgellm.tui.session import Session
 from edgellm.tui.widgets.message_view import MessageView
 
-_SHOWN = 20  # messages drawn at first, and more with each press of the button
+_SHOWN = 10  # messages drawn at first, and more with each press of the button
 
 _WELCOME = """\
 Ask anything. Everything stays on this machine.
