@@ -91,11 +91,17 @@ class MessageView(Vertical, can_focus=True):
         self.call_after_refresh(drawn.set)
         await drawn.wait()
 
-    def show(self, message: Message, place: tuple[int, int]) -> None:
-        """Takes over what has changed of the message, its text apart."""
-        if (message, place) != (self.message, self.place):
-            self.message, self.place = message, place
-            self._top.update(self._heading())
+    async def show(self, message: Message, place: tuple[int, int]) -> None:
+        """Takes over what has changed; an answer that is followed grows by itself."""
+        before = self.message
+        if (message, place) == (before, self.place):
+            return
+        self.message, self.place = message, place
+        self._top.update(self._heading())
+        if message.role == "assistant" and self.generation is None:
+            if message.content != before.content:  # it came to its end while this was drawn
+                await self._answer.update(message.content)
+            self._show_ending()
 
     def _heading(self) -> Content:
         message, (number, count) = self.message, self.place

@@ -65,9 +65,9 @@ class Transcript(VerticalScroll, can_focus=False):
             await self.mount(MessageView(message, _place(chat, message.id)))
         for view in self.views:
             message = chat.messages[view.message.id]
-            view.show(message, _place(chat, message.id))
             if generation := session.generation(chat, message.id):
                 view.follow(generation)
+            await view.show(message, _place(chat, message.id))
         if not path:
             await self.mount(Static(_WELCOME, classes="placeholder"))
         elif len(path) > len(shown):
