@@ -183,8 +183,8 @@ def read_config(file: GGUFFile) -> ModelConfig:
 
 
 def _rotary_dim(keys: Keys, key: str, head_dim: int, default: int) -> int:
-    """How many dimensions of a head are rotated."""
-    rotary_dim = keys.integer(key, 2, head_dim, default=default)
+    """How many dimensions of a head are rotated; 0 in a file says nothing."""
+    rotary_dim = keys.integer(key, 0, head_dim, default=default) or default
     if rotary_dim % 2:
         raise keys.refuse(key, rotary_dim, "an even number")
     return rotary_dim

@@ -83,6 +83,10 @@ def test_a_soft_cap_counts_only_where_the_family_has_one(tmp_path: Path) -> None
     assert config_of(tmp_path, "llama", final_logit_softcapping=30.0).final_softcap is None
 
 
+def test_a_rotary_width_of_zero_is_all_of_a_head(tmp_path: Path) -> None:
+    assert config_of(tmp_path, rope__dimension_count=0).rotary_dim == 32
+
+
 def test_a_scaling_factor_of_zero_means_none(tmp_path: Path) -> None:
     config = config_of(tmp_path, rope__scaling__type="linear", rope__scaling__factor=0.0)
     assert config.rope_scaling.factor == 1
