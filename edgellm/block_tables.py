@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from edgellm.block_pool import BlockPool
 from edgellm.limits import Limits
-from edgellm.prefix_tree import Hit, Node, PrefixTree
+from edgellm.prefix_tree import Hit, Node, PrefixTree, Scales
 from edgellm.sequence import BlockCopy, Sequence
 
 
@@ -17,11 +17,13 @@ from edgellm.sequence import BlockCopy, Sequence
 class Pin:
     """A prefix held by something that is no sequence, so that nothing evicts or writes it.
 
-    blocks: per KV group, those of blocks first[group] on, in position order. state: the slot of
-    the recurrent state, of models that have one.
+    scales: of the adapters that it is computed with. blocks: per KV group, those of blocks
+    first[group] on, in position order. state: the slot of the recurrent state, of models that have
+    one.
     """
 
     token_ids: tuple[int, ...]
+    scales: Scales
     first: list[int]
     blocks: list[list[int]]
     state: int | None
@@ -225,17 +227,69 @@ class BlockTables:
         self._place(sequence, node, depth)
         return True
 
-    def pin(self, ids: Seq[int]) -> Pin:
+    def pin(self, ids: Seq[int], scales: Scales = ()) -> Pin:
         """Holds the longest cached prefix of `ids`, perhaps of no tokens."""
-        hit = self.tree.match(ids, len(ids))
+        hit = self.tree.match(ids, len(ids), scales)
         shares = self._share(hit)
         state = hit.path[-1].state if hit.num_tokens else None
         if self.states is not None and state is not None:
             self.states.share([state])
         ids = tuple(ids[: hit.num_tokens])
-        pin = Pin(ids, [first for first, _ in shares], [blocks for _, blocks in shares], state)
+        pin = Pin(
+            ids, scales, [first for first, _ in shares], [blocks for _, blocks in shares], state
+        )
         self._pins.append(pin)
         return pin
+
+    def make_room(
+        self,
+        ids: Seq[int],
+        first: list[int],
+        counts: list[int],
+        has_state: bool,
+        scales: Scales = (),
+    ) -> Pin | None:
+        """Fresh blocks for a prefix that is to be cached; None when too few are free."""
+        pairs = zip(self.pools, counts, strict=True)
+        if any(count > pool.num_free for pool, count in pairs):
+            return None
+        state = None
+        if self.states is not None and has_state:
+            if not self.states.num_free:
+                return None
+            (state,) = self.states.allocate(1)
+        blocks = [pool.allocate(n) for pool, n in zip(self.pools, counts, strict=True)]
+        pin = Pin(tuple(ids), scales, list(first), blocks, state)
+        self._pins.append(pin)
+        return pin
+
+    def fits(self, num_tokens: int, first: list[int], counts: list[int], has_state: bool) -> bool:
+        """Whether a prefix of so many tokens is stored in these blocks and with such a state."""
+        total = self._limits.blocks_of(num_tokens)
+        groups = range(len(self.pools))
+        wanted = [self._limits.left_behind(group, num_tokens) for group in groups]
+        return (
+            first == wanted
+            and counts == [total - begin for begin in wanted]
+            and has_state is (self.states is not None and num_tokens > 0)
+        )
+
+    def adopt(self, pin: Pin) -> None:
+        """Puts a prefix whose blocks are filled into the tree, as far as it has it not yet."""
+        size, node = self._limits.block_size, self.tree.root(pin.scales)
+        for place in range(self._limits.blocks_of(len(pin.token_ids))):
+            blocks = [
+                held[place - first] if place >= first else None
+                for held, first in zip(pin.blocks, pin.first, strict=True)
+            ]
+            tokens = pin.token_ids[place * size : (place + 1) * size]
+            child = self.tree.extend(node, tokens, blocks)
+            if child is None:
+                return
+            node = child
+        if pin.state is not None:
+            self.tree.keep_state(node, pin.state)
+            pin.state = None
 
     def unpin(self, pin: Pin) -> None:
         """Lets go of a pinned prefix."""

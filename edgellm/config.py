@@ -24,6 +24,11 @@ def history_file() -> Path:
     return _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "history.db"
 
 
+def sessions_dir() -> Path:
+    """Folder of the saved sessions."""
+    return _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "sessions"
+
+
 def cache_dir() -> Path:
     """Folder of everything that can be made again, such as compiled kernels."""
     return _root(platformdirs.user_cache_dir("edgellm", appauthor=False)) / "cache"

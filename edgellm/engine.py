@@ -10,24 +10,32 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence as Seq
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
-from edgellm.errors import EdgeLLMError
+from edgellm.block_tables import Pin
+from edgellm.errors import EdgeLLMError, SessionError
 from edgellm.generation import Consumer, Rows
 from edgellm.kernels.batch import Batch
+from edgellm.model_runner import BlockStore
+from edgellm.prefix_tree import Scales
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import BlockCopy, Chunk, Sequence
 from edgellm.types import Stats
+
+T = TypeVar("T")
 
 _log = logging.getLogger("edgellm")
 
 
 class Runner(Protocol):
     """What the engine needs of a ModelRunner."""
+
+    @property
+    def store(self) -> BlockStore: ...
 
     def copy(self, copies: Iterable[BlockCopy]) -> None: ...
 
@@ -81,6 +89,41 @@ class Engine:
     def clear_cache(self) -> None:
         """Forgets what was computed before; what runs goes on."""
         self._scheduler.tables.tree.clear()
+
+    @property
+    def store(self) -> BlockStore:
+        """Where blocks lie. Those of a pin may be read in any thread."""
+        return self._runner.store
+
+    def pin(self, ids: Seq[int], scales: Scales) -> Pin:
+        """Holds what the cache has of these tokens, as it is now, until it is unpinned."""
+        self._runner.copy(self._scheduler.take_copies())
+        return self._scheduler.tables.pin(ids, scales)
+
+    def unpin(self, pin: Pin) -> None:
+        """Lets go of a prefix, which may be evicted from now on."""
+        self._scheduler.tables.unpin(pin)
+
+    def make_room(
+        self, ids: Seq[int], first: list[int], counts: list[int], has_state: bool, scales: Scales
+    ) -> Pin:
+        """Blocks to be filled for a prefix. SessionError when the cache has too few to spare."""
+        self._runner.copy(self._scheduler.take_copies())
+        pin = self._scheduler.tables.make_room(ids, first, counts, has_state, scales)
+        if pin is None:
+            raise SessionError(
+                f"the cache has no room for the {len(ids)} tokens of the session: wait until other "
+                "answers have ended, or load the model with more memory"
+            )
+        return pin
+
+    def adopt(self, pin: Pin) -> None:
+        """The blocks are filled: they are found from now on."""
+        self._scheduler.tables.adopt(pin)
+
+    def fits(self, num_tokens: Any, first: Any, counts: Any, has_state: Any) -> bool:
+        """Whether the cache of this model would store a prefix in such blocks."""
+        return self._scheduler.tables.fits(num_tokens, first, counts, has_state)
 
     def step(self) -> None:
         """Computes one batch. Whatever goes wrong is told to the consumers it concerns."""
@@ -202,6 +245,16 @@ class EngineThread:
             raise EdgeLLMError("the engine is closed: load the model again")
         self._inbox.put(action)
 
+    def ask(self, action: Callable[[], T]) -> T:
+        """Has the thread call `action` between two steps; what it returns or raises."""
+        answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+        self.post(partial(_answer, action, answer))
+        while True:
+            with suppress(queue.Empty):
+                return answer.get(timeout=1.0)()
+            if not self._stop.alive:
+                raise EdgeLLMError("the engine is closed: load the model again")
+
     def attach(self, engine: Engine) -> None:
         """Lets an engine take part."""
         self.post(partial(self._engines.append, engine))
@@ -243,6 +296,19 @@ def _run(inbox: "queue.SimpleQueue[Action | None]", engines: list[Engine]) -> No
         for engine in engines:
             if engine.has_work:
                 engine.step()
+
+
+def _answer(action: Callable[[], T], answer: "queue.SimpleQueue[Callable[[], T]]") -> None:
+    try:
+        result = action()
+    except Exception as error:
+        answer.put(partial(_raise, error))
+    else:
+        answer.put(lambda: result)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _pending(inbox: "queue.SimpleQueue[Action | None]", wait: bool) -> "Iterator[Action | None]":

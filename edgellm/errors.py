@@ -47,3 +47,15 @@ class BackendError(EdgeLLMError):
 
 class ConnectionFailed(EdgeLLMError):
     """No server listens there, or it went away before it had answered."""
+
+
+class SessionError(EdgeLLMError):
+    """A saved session is damaged, of another model, or cannot be saved."""
+
+
+class NoSession(SessionError):
+    """There is no saved session of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no saved session {name!r}")
+        self.name = name

@@ -106,6 +106,10 @@ class HostStore:
         for array in self._arrays[group]:
             array[target] = array[source]
 
+    def block_bytes(self, group: int | None) -> int:
+        """Bytes of what `read` gives."""
+        return sum(array[:1].nbytes for array in self._arrays[group])
+
     def read(self, group: int | None, block: int) -> bytes:
         """What a block stores, layer by layer, keys before values."""
         return b"".join(array[block].tobytes() for array in self._arrays[group])

@@ -25,6 +25,8 @@ from edgellm.types import (
     ModelInfo,
     Request,
     SamplingParams,
+    Session,
+    SessionInfo,
     TokenEvent,
 )
 
@@ -194,6 +196,21 @@ class Model:
         finally:
             if unfinished:
                 self._manager.abort(request_id)
+
+    def save_session(self, name: str, ids: Ids, messages: Messages = ()) -> SessionInfo:
+        """Saves what the cache has of these tokens to disk, in place of an older one of the name.
+
+        ids: as they were computed, prompt and answer. messages: kept with them.
+        """
+        return self._manager.save_session(name, list(ids), messages, self.info.name)
+
+    def restore_session(self, name: str) -> Session:
+        """Puts a saved session into the cache: a prompt that begins with it computes the rest.
+
+        SessionError when there is none, or it is damaged or of another model or setting; nothing
+        has changed then.
+        """
+        return self._manager.restore_session(name, self.info.name)
 
     def embed(self, texts: list[str], pooling: str | None = None) -> npt.NDArray[np.float32]:
         """Embeddings, (len(texts), dim). BackendError: there are no embedding models yet."""

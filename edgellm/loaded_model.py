@@ -32,6 +32,7 @@ from edgellm.memory import available_memory
 from edgellm.model_runner import ModelRunner
 from edgellm.models import Adapter, ModelConfig, read_config, record
 from edgellm.scheduler import Scheduler
+from edgellm.sessions import Key, fingerprint, session_key
 from edgellm.step_cost import StepCost
 from edgellm.tokenizer import Tokenizer, load_tokenizer
 from edgellm.types import (
@@ -50,7 +51,8 @@ _LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are want
 class LoadedModel:
     """One open model. `engine` is to be stepped by the engine's thread alone.
 
-    note: is told what users should know of how the file is read.
+    note: is told what users should know of how the file is read. numerics: what the bits in the
+    cache depend on beside the file.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class LoadedModel:
         info: ModelInfo,
         note: Note,
         adapters: AdapterFiles | None = None,
+        numerics: Mapping[str, str | int] | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.engine = engine
@@ -68,7 +71,19 @@ class LoadedModel:
         self._file = file
         self._adapters = adapters
         self._note = note
+        self._numerics = numerics or {}
         self._template: ChatTemplate | None = None
+
+    @cached_property
+    def session_key(self) -> Key:
+        """What a session of this model can be restored with; reads pieces of the file once."""
+        adapters = self.info.adapters
+        return session_key(
+            self._file.parts,
+            adapters=fingerprint([Path(adapter.path) for adapter in adapters]),
+            scales=" ".join(str(adapter.scale) for adapter in adapters),
+            **self._numerics,
+        )
 
     @property
     def chat_template(self) -> ChatTemplate:
@@ -167,7 +182,12 @@ def load_model(
     )
     for text in tokenizer.notes:
         note(f"{name}: {text}")
-    return LoadedModel(file, tokenizer, ready.engine, info, note, adapters)
+    numerics: dict[str, str | int] = {
+        "backend": ready.where,
+        "kv_cache_type": ready.kv_cache_type,
+        "context_length": ready.limits.context_length,
+    }
+    return LoadedModel(file, tokenizer, ready.engine, info, note, adapters, numerics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +199,7 @@ class Ready:
 
     backend: str
     where: str
+    kv_cache_type: str
     limits: Limits
     program: Program
     kv: KVStorage
@@ -224,7 +245,8 @@ def make_ready(
     runner = ModelRunner(bound.executable, program, bound.store, after_step)
     states = BlockPool(bound.num_slots) if bound.num_slots else None
     engine = Engine(runner, Scheduler(pools, limits, states, StepCost()))
-    return Ready(backend, bound.where, limits, program, bound.kv, engine)
+    kv_cache_type = options.kv_cache_type or ROWS[backend].kv_cache_type
+    return Ready(backend, bound.where, kv_cache_type, limits, program, bound.kv, engine)
 
 
 def _usable_memory(memory_limit: int | None) -> int:

@@ -7,12 +7,13 @@ inside a step.
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence as Seq
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgellm import sessions
 from edgellm.adapter_files import checked_scale
 from edgellm.answers import consumers
 from edgellm.backends import Backends
@@ -22,7 +23,16 @@ from edgellm.generation import Emit, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel, load_model
 from edgellm.sampling_params import check_params, resolve
 from edgellm.sequence import Sequence
-from edgellm.types import LoadOptions, ModelInfo, Request, SamplingParams, Stats
+from edgellm.types import (
+    LoadOptions,
+    Messages,
+    ModelInfo,
+    Request,
+    SamplingParams,
+    Session,
+    SessionInfo,
+    Stats,
+)
 
 if TYPE_CHECKING:
     from edgellm.pull import Report
@@ -140,6 +150,32 @@ class Manager:
         )
         self._thread.post(partial(model.engine.add, *answers))
         return request_id
+
+    def save_session(
+        self, name: str, ids: Seq[int], messages: Messages = (), model: str | None = None
+    ) -> SessionInfo:
+        """Saves what the cache has of these tokens under a name, and with it the conversation."""
+        loaded = self.model(model)
+        _check_ids(list(ids), loaded.info.vocab_size)
+        return sessions.save(self._saved_model(loaded), name, ids, messages)
+
+    def restore_session(self, name: str, model: str | None = None) -> Session:
+        """Puts a saved session into the cache, where prompts that begin with it find it.
+
+        SessionError when there is none, or it is damaged or of another model or setting.
+        """
+        return sessions.restore(self._saved_model(self.model(model)), name)
+
+    def _saved_model(self, loaded: LoadedModel) -> sessions.SavedModel:
+        info = loaded.info
+        return sessions.SavedModel(
+            info.name,
+            loaded.engine,
+            loaded.session_key,
+            info.vocab_size,
+            tuple(adapter.scale for adapter in info.adapters),
+            self._thread.ask,
+        )
 
     def abort(self, request_id: str) -> None:
         """Ends a request, whatever model it runs on. An unknown id is no error."""

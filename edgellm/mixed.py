@@ -47,6 +47,10 @@ class _BothStores:
         for store in self._stores:
             store.copy(group, source, target)
 
+    def block_bytes(self, group: int | None) -> int:
+        """Bytes of what `read` gives."""
+        return 8 + sum(store.block_bytes(group) for store in self._stores)
+
     def read(self, group: int | None, block: int) -> bytes:
         """The first part's bytes, with their length in front, then the second's."""
         first, second = (store.read(group, block) for store in self._stores)

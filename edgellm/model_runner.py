@@ -23,6 +23,8 @@ class BlockStore(Protocol):
 
     def copy(self, group: int | None, source: int, target: int) -> None: ...
 
+    def block_bytes(self, group: int | None) -> int: ...
+
     def read(self, group: int | None, block: int) -> bytes: ...
 
     def write(self, group: int | None, block: int, data: bytes) -> None: ...
@@ -51,7 +53,7 @@ class ModelRunner:
     ) -> None:
         self._executable = executable
         self._program = program
-        self._store = store
+        self.store = store
         self._after_step = after_step
 
     @property
@@ -62,7 +64,7 @@ class ModelRunner:
     def copy(self, copies: Iterable[BlockCopy]) -> None:
         """Copies blocks, one after another."""
         for copy in copies:
-            self._store.copy(copy.group, copy.source, copy.target)
+            self.store.copy(copy.group, copy.source, copy.target)
 
     def pack(self, chunks: list[Chunk]) -> Batch:
         """The index arrays of one step that computes `chunks`, in their order.

@@ -198,3 +198,27 @@ class Stats:
     tokens_generated: int
     blocks_free: tuple[int, ...]  # per KV group
     blocks: tuple[int, ...] = ()  # per KV group, free or not
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """A saved session. num_tokens, num_bytes (on disk); saved: seconds since 1970."""
+
+    name: str
+    model: str
+    num_tokens: int
+    num_bytes: int
+    saved: float
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session that was restored: its tokens, of which the first num_cached are in the cache.
+
+    messages: the conversation, where it was saved with one.
+    """
+
+    name: str
+    token_ids: tuple[int, ...]
+    num_cached: int
+    messages: tuple[Message, ...] = ()

@@ -1,9 +1,19 @@
 """Fixtures that every room's tests may use: the oracle folder and the real models."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sessions_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test saves a session among the user's own."""
+    folder = tmp_path_factory.mktemp("sessions")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgellm.sessions.sessions_dir", lambda: folder)
+        yield
 
 
 @pytest.fixture(scope="session")

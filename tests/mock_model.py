@@ -73,6 +73,22 @@ def noise(tokens: list[int], num_prompt_tokens: int) -> npt.NDArray[np.float32]:
     return row.astype(np.float32)
 
 
+class MockStore:
+    """Blocks of one byte that store nothing."""
+
+    def copy(self, group: int | None, source: int, target: int) -> None:
+        pass
+
+    def block_bytes(self, group: int | None) -> int:
+        return 1
+
+    def read(self, group: int | None, block: int) -> bytes:
+        return b"x"
+
+    def write(self, group: int | None, block: int, data: bytes) -> None:
+        pass
+
+
 class MockModel:
     """A runner whose logits come from a function of the tokens so far.
 
@@ -82,6 +98,7 @@ class MockModel:
     def __init__(
         self, logits: Callable[[list[int], int], npt.NDArray[np.float32]], delay: float = 0.0
     ) -> None:
+        self.store = MockStore()
         self.logits = logits
         self.delay = delay
         self.error: Exception | None = None
@@ -148,6 +165,7 @@ class MockTemplate:
 class MockFile:
     """Stands for a model file."""
 
+    parts = ()
     is_closed = False
     tensors: Mapping[str, object] = {}
 

@@ -1,6 +1,7 @@
 """Plays engine and storage for the scheduler, without any model. Holds no tests."""
 
 from edgellm.block_pool import BlockPool
+from edgellm.block_tables import Pin
 from edgellm.limits import Limits
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import Chunk, Sequence
@@ -35,6 +36,7 @@ def sequence(
 
 
 Prefix = tuple[int, ...]
+Contents = list[Prefix | None]  # of all slots of a pin, in order
 
 
 class Driver:
@@ -83,6 +85,22 @@ class Driver:
             for offset in range(self.scheduler.limits.block_size):
                 source = self.written.get((copy.group, copy.source, offset))
                 self.written[copy.group, copy.target, offset] = source
+
+    def contents(self, pin: Pin) -> Contents:
+        """What is stored in the blocks of a pin."""
+        slots = [self.written.get(slot) for slot in self.slots(pin)]
+        return slots if pin.state is None else [*slots, self.states.get(pin.state)]
+
+    def fill(self, pin: Pin, contents: Contents) -> None:
+        """Stores what `contents` gave of another pin."""
+        self.written |= dict(zip(self.slots(pin), contents, strict=False))
+        if pin.state is not None:
+            self.states[pin.state] = contents[-1]
+
+    def slots(self, pin: Pin) -> list[tuple[int, int, int]]:
+        size = self.scheduler.limits.block_size
+        places = [(g, block) for g, blocks in enumerate(pin.blocks) for block in blocks]
+        return [(g, block, offset) for g, block in places for offset in range(size)]
 
     def compute(self, chunks: list[Chunk]) -> None:
         """Every position that a query sees stores what this very prefix was computed to."""

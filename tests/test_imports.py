@@ -27,9 +27,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("manager",),
     ("answers",),
     ("loaded_model",),
+    ("sessions",),
     ("binding",),
     ("placement",),
-    ("engine", "backends", "kv_plan", "summary", "chat_template", "pull", "sessions"),
+    ("engine", "backends", "kv_plan", "summary", "chat_template", "pull"),
     ("beam_search", "mixed"),
     (
         "model_runner",
@@ -53,6 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernels", "gguf_loader", "types", "config"),
     ("sampling_params",),
     ("options",),
+    ("session_file",),
     ("errors", "version", "linux"),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}

@@ -48,6 +48,9 @@ class Copies:
     def copy(self, group: int | None, source: int, target: int) -> None:
         self.copies.append((group, source, target))
 
+    def block_bytes(self, group: int | None) -> int:
+        raise NotImplementedError
+
     def read(self, group: int | None, block: int) -> bytes:
         raise NotImplementedError
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 
 from edgellm.block_tables import Pin
 from edgellm.sequence import Sequence
-from tests.scheduler_driver import Driver, make, sequence
+from tests.scheduler_driver import Contents, Driver, make, sequence
 
 CONTEXT = 40
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=CONTEXT)  # many prefixes are shared
@@ -29,7 +29,7 @@ class Answering(Driver):
 
 
 class Machine(RuleBasedStateMachine):
-    """Adds, forks, guesses, takes back, aborts, pins and evicts, and runs steps in between."""
+    """Adds, forks, guesses, takes back, aborts, pins, saves, evicts, and runs steps in between."""
 
     windows: tuple[int | None, ...] = (None, 6)
     num_states: int | None = None
@@ -39,6 +39,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.live: list[Sequence] = []
         self.pins: list[Pin] = []
+        self.saved: list[tuple[Pin, Contents]] = []
         self.aborted: set[int] = set()
         self.count = 0
 
@@ -124,6 +125,29 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def unpin(self) -> None:
         self.scheduler.tables.unpin(self.pins.pop())
+
+    @rule(token_ids=TOKENS)
+    def save(self, token_ids: list[int]) -> None:
+        """Keeps what is stored of a prefix, as a session on disk would."""
+        self.driver.run_copies()
+        pin = self.scheduler.tables.pin(token_ids)
+        self.saved.append((pin, self.driver.contents(pin)))
+        self.scheduler.tables.unpin(pin)
+
+    @precondition(lambda self: self.saved)
+    @rule(number=st.integers(0, 99))
+    def restore(self, number: int) -> None:
+        old, contents = self.saved[number % len(self.saved)]
+        self.driver.run_copies()
+        tables, counts = self.scheduler.tables, [len(blocks) for blocks in old.blocks]
+        has_state = self.num_states is not None and len(old.token_ids) > 0
+        assert tables.fits(len(old.token_ids), old.first, counts, has_state)
+        pin = tables.make_room(old.token_ids, old.first, counts, has_state)
+        if pin is not None:
+            self.driver.fill(pin, contents)
+            tables.adopt(pin)
+            tables.check_integrity(self.scheduler.running)
+            tables.unpin(pin)
 
     @rule()
     def clear(self) -> None:

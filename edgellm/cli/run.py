@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import re
 import sys
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -14,8 +14,8 @@ from edgellm.cli.progress import DownloadProgress
 from edgellm.cli.running_server import Served, add_server_option, find_server
 from edgellm.client import Client
 from edgellm.completion import collect
-from edgellm.errors import RequestError
-from edgellm.types import Completion, LoadOptions, Request, SamplingParams, TokenEvent
+from edgellm.errors import NoSession, RequestError
+from edgellm.types import Completion, LoadOptions, Message, Request, SamplingParams, TokenEvent
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
 
@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="instructions that go before the question")
     parser.add_argument(
         "--raw", action="store_true", help="continue the prompt as it is, without a chat template"
+    )
+    parser.add_argument(
+        "--session", metavar="NAME", help="go on with the conversation of this name, and save it"
     )
     parser.add_argument("--json", action="store_true", help="report the answer as one JSON object")
     add_server_option(parser)
@@ -51,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
 def _prompt(args: argparse.Namespace) -> str:
     if args.raw and args.system is not None:
         raise RequestError("--system needs a chat template: leave out --system or --raw", "system")
+    if args.raw and args.session is not None:
+        raise RequestError("a session is a chat: leave out --session or --raw", "session")
     chat = f" (`edgellm chat {args.model}` opens a conversation)"
     prompt = options.text(args, "prompt", chat).removesuffix("\n")  # `echo` and editors add it
     if not prompt and not args.raw:
@@ -76,24 +81,38 @@ async def _answer(
     args: argparse.Namespace, prompt: str, params: SamplingParams, served: Served
 ) -> None:
     client, model = served.client, served.model
-    ids = prompt if args.raw else await _chat(client, prompt, args.system, model)
+    messages = await _messages(client, prompt, args, model)
+    ids = prompt if args.raw else await client.chat_ids(messages, model=model)
     events = []
     async with aclosing(client.submit(Request(ids, params, model=model))) as stream:
         async for event in stream:
             events.append(event)
             if not args.json:
                 _write(event)
+    completion = collect(events)
+    if args.session is not None:
+        messages.append({"role": "assistant", "content": completion.text})
+        known = [*ids, *completion.token_ids]
+        await client.save_session(args.session, known, messages, model)
     if args.json:
-        print_json(_report(collect(events)))
+        print_json(_report(completion))
     elif sys.stdout.isatty():
         print()
 
 
-async def _chat(client: Client, prompt: str, system: str | None, model: str) -> tuple[int, ...]:
-    messages = [{"role": "user", "content": prompt}]
-    if system is not None:
-        messages.insert(0, {"role": "system", "content": system})
-    return await client.chat_ids(messages, model=model)
+async def _messages(
+    client: Client, prompt: str, args: argparse.Namespace, model: str
+) -> list[Message]:
+    """The conversation so far, of a session that is saved already, and the question."""
+    messages: list[Message] = []
+    if args.session is not None:
+        with suppress(NoSession):  # it begins now
+            messages += (await client.restore_session(args.session, model)).messages
+    if args.system is not None and messages:
+        raise RequestError("the session has its instructions: leave out --system", "system")
+    if args.system is not None:
+        messages.append({"role": "system", "content": args.system})
+    return [*messages, {"role": "user", "content": prompt}]
 
 
 def _write(event: TokenEvent) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from edgellm.detokenize import Detokenizer
 from edgellm.manager import Manager
+from edgellm.sessions import delete, saved_sessions
 from edgellm.types import (
     LoadOptions,
     Message,
@@ -17,6 +18,8 @@ from edgellm.types import (
     ModelDetails,
     ModelInfo,
     Request,
+    Session,
+    SessionInfo,
     Stats,
     TokenEvent,
 )
@@ -165,6 +168,26 @@ class LocalClient:
         detokenizer = Detokenizer(tokenizer, skip_special=False, continues=True)
         pieces = [detokenizer.push(token) for token in ids]
         return (*pieces[:-1], pieces[-1] + detokenizer.flush()) if pieces else ()
+
+    async def save_session(
+        self,
+        name: str,
+        ids: Sequence[int],
+        messages: Messages = (),
+        model: str | None = None,
+    ) -> SessionInfo:
+        return await _in_thread(
+            partial(self._manager.save_session, name, list(ids), messages, model)
+        )
+
+    async def restore_session(self, name: str, model: str | None = None) -> Session:
+        return await _in_thread(partial(self._manager.restore_session, name, model))
+
+    async def sessions(self) -> tuple[SessionInfo, ...]:
+        return await _in_thread(saved_sessions)
+
+    async def delete_session(self, name: str) -> None:
+        await _in_thread(partial(delete, name))
 
     async def stats(self) -> Mapping[str, Stats]:
         return self._manager.stats()

@@ -10,6 +10,8 @@ from edgellm.types import (
     ModelDetails,
     ModelInfo,
     Request,
+    Session,
+    SessionInfo,
     Stats,
     TokenEvent,
 )
@@ -83,6 +85,24 @@ class Client(Protocol):
         variables: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         """The same as token ids, a Request's prompt."""
+
+    async def save_session(
+        self,
+        name: str,
+        ids: Sequence[int],
+        messages: Messages = (),
+        model: str | None = None,
+    ) -> SessionInfo:
+        """Saves what the cache has of these tokens, and the messages, under a name."""
+
+    async def restore_session(self, name: str, model: str | None = None) -> Session:
+        """Puts a saved session into the cache. SessionError when there is none that fits."""
+
+    async def sessions(self) -> tuple[SessionInfo, ...]:
+        """The saved sessions, of whatever model."""
+
+    async def delete_session(self, name: str) -> None:
+        """Forgets a saved session."""
 
     async def stats(self) -> Mapping[str, Stats]:
         """What each model's engine has done and is doing."""

@@ -14,6 +14,8 @@ from edgellm.types import (
     ModelDetails,
     ModelInfo,
     Request,
+    Session,
+    SessionInfo,
     Stats,
     TokenEvent,
 )
@@ -125,6 +127,26 @@ class SocketClient:
     ) -> tuple[int, ...]:
         ids = await self._chat("chat_ids", messages, tools, model, variables)
         return decode(tuple[int, ...], ids)
+
+    async def save_session(
+        self,
+        name: str,
+        ids: Sequence[int],
+        messages: Messages = (),
+        model: str | None = None,
+    ) -> SessionInfo:
+        fields = {"name": name, "ids": list(ids), "messages": list(messages), "model": model}
+        return decode(SessionInfo, await self._ask("save_session", fields))
+
+    async def restore_session(self, name: str, model: str | None = None) -> Session:
+        found = await self._ask("restore_session", {"name": name, "model": model})
+        return decode(Session, found)
+
+    async def sessions(self) -> tuple[SessionInfo, ...]:
+        return decode(tuple[SessionInfo, ...], await self._ask("sessions"))
+
+    async def delete_session(self, name: str) -> None:
+        await self._ask("delete_session", {"name": name})
 
     async def stats(self) -> Mapping[str, Stats]:
         return decode(Mapping[str, Stats], await self._ask("stats"))  # type: ignore[type-abstract]

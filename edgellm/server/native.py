@@ -92,6 +92,32 @@ async def chat_ids(call: Call) -> Reply:
     return list(await call.service.client.chat_ids(*_conversation(call)))
 
 
+async def save_session(call: Call) -> Reply:
+    info = await call.service.client.save_session(
+        _field(call, "name", str, ""),
+        _field(call, "ids", _Ids, ()),
+        _field(call, "messages", tuple[Message, ...], ()),
+        _field(call, "model", str),
+    )
+    return dict(encode(info))
+
+
+async def restore_session(call: Call) -> Reply:
+    session = await call.service.client.restore_session(
+        _field(call, "name", str, ""), _field(call, "model", str)
+    )
+    return dict(encode(session))
+
+
+async def sessions(call: Call) -> Reply:
+    return [encode(info) for info in await call.service.client.sessions()]
+
+
+async def delete_session(call: Call) -> Reply:
+    await call.service.client.delete_session(_field(call, "name", str, ""))
+    return {}
+
+
 async def stats(call: Call) -> Reply:
     return dict(encode(await call.service.client.stats()))
 
@@ -109,6 +135,10 @@ _HANDLERS = (
     pieces,
     chat_prompt,
     chat_ids,
+    save_session,
+    restore_session,
+    sessions,
+    delete_session,
     stats,
 )
 FAMILY = Family(

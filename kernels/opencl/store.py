@@ -47,6 +47,10 @@ class DeviceStore:
                     dst_offset=target * size,
                 )  # fmt: skip
 
+    def block_bytes(self, group: int | None) -> int:
+        """Bytes of what `read` gives."""
+        return sum(size for _, size in self._parts[group])
+
     def read(self, group: int | None, block: int) -> bytes:
         """What a block stores, layer by layer, keys before values."""
         parts = []

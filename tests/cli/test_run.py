@@ -14,7 +14,8 @@ import pytest
 
 from edgellm import cli
 from edgellm.client import LocalClient
-from edgellm.types import LoadOptions, ModelInfo
+from edgellm.errors import NoSession
+from edgellm.types import LoadOptions, ModelInfo, Session
 from tests.mock_model import MockModel, make_manager, noise, says
 from tests.server.serving import Running, running
 
@@ -373,3 +374,37 @@ def test_a_servers_answer_needs_no_engine(server: Running) -> None:
     )
     assert done.stdout == "served"
     assert not {"numpy", "edgellm.manager", "edgellm.kernels"} & {*done.stderr.split()}
+
+
+def test_a_session_goes_on_where_it_ended(
+    script: Script,
+    model_file: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: dict[str, Session] = {}
+
+    async def restore(client: object, name: str, model: str) -> Session:
+        if name not in kept:
+            raise NoSession(name)
+        return kept[name]
+
+    async def save(client: object, name: str, ids: Any, messages: Any, model: str) -> None:
+        kept[name] = Session(name, tuple(ids), len(ids), tuple(messages))
+
+    monkeypatch.setattr(ScriptedClient, "restore_session", restore)
+    monkeypatch.setattr(ScriptedClient, "save_session", save)
+    for question, answer in (("a", "b"), ("c", "d")):
+        script(answer)
+        options = ["--session", "s", "--system", "x"] if question == "a" else ["--session", "s"]
+        assert cli.main(["run", model_file, question, *options]) == 0
+    said = [(message["role"], message["content"]) for message in kept["s"].messages]
+    assert said == [
+        ("system", "x"), ("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d")
+    ]  # fmt: skip
+    text = b"system:x\nuser:a\nassistant:b\nuser:c\nassistant:"
+    assert bytes(i for i in kept["s"].token_ids if i < 256) == text + b"d"
+    script("e")
+    assert cli.main(["run", model_file, "q", "--session", "s", "--system", "y"]) == 2
+    assert "--system" in capsys.readouterr().err
+    assert cli.main(["run", model_file, "q", "--session", "s", "--raw"]) == 2

@@ -74,6 +74,7 @@ def test_events_come_out_unchanged(tmp_path: Path) -> None:
             )
 
         request = Request("hi\ud800"[:2], params, request_id="mine")
+        await events_of(local, request)  # so that the prompt is in the cache for both
         remote = await events_of(client, request)
         assert told(remote) == told(await events_of(local, request))
         last = remote[-1]
