@@ -4,29 +4,14 @@ A block that others count on is never written: it is copied first. What a sequen
 in the prefix tree when it goes. Knows nothing of queues and budgets. Plain Python.
 """
 
-from collections.abc import Iterable, Sequence as Seq
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgellm.block_pool import BlockPool
 from edgellm.limits import Limits
-from edgellm.prefix_tree import Hit, Node, PrefixTree, Scales
+from edgellm.pins import Pins, share
+from edgellm.prefix_tree import Hit, Node, PrefixTree
 from edgellm.sequence import BlockCopy, Sequence
-
-
-@dataclass(eq=False)
-class Pin:
-    """A prefix held by something that is no sequence, so that nothing evicts or writes it.
-
-    scales: of the adapters that it is computed with. blocks: per KV group, those of blocks
-    first[group] on, in position order. state: the slot of the recurrent state, of models that have
-    one.
-    """
-
-    token_ids: tuple[int, ...]
-    scales: Scales
-    first: list[int]
-    blocks: list[list[int]]
-    state: int | None
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,7 @@ class BlockTables:
         self.tree = PrefixTree(pools, limits.windows, limits.block_size, states)
         self._limits = limits
         self._cursors: dict[Sequence, tuple[Node, int]] = {}  # last whole block in the tree, depth
-        self._pins: list[Pin] = []
+        self.pins = Pins(self.tree, pools, limits, states)
         self._saved: dict[Sequence, SavedState] = {}  # before the guesses computed last
         self._copies: list[BlockCopy] = []
 
@@ -93,7 +78,7 @@ class BlockTables:
         groups = range(len(self.pools))
         sequence.left_behind = [self._limits.left_behind(g, hit.num_tokens) for g in groups]
         sequence.block_tables = []
-        for first, blocks in self._share(hit):
+        for first, blocks in share(self.pools, self._limits, hit):
             sequence.block_tables.append([0] * first + blocks)
         depth = hit.num_tokens // self._limits.block_size
         root = self.tree.root(sequence.adapter_scales)
@@ -227,78 +212,6 @@ class BlockTables:
         self._place(sequence, node, depth)
         return True
 
-    def pin(self, ids: Seq[int], scales: Scales = ()) -> Pin:
-        """Holds the longest cached prefix of `ids`, perhaps of no tokens."""
-        hit = self.tree.match(ids, len(ids), scales)
-        shares = self._share(hit)
-        state = hit.path[-1].state if hit.num_tokens else None
-        if self.states is not None and state is not None:
-            self.states.share([state])
-        ids = tuple(ids[: hit.num_tokens])
-        pin = Pin(
-            ids, scales, [first for first, _ in shares], [blocks for _, blocks in shares], state
-        )
-        self._pins.append(pin)
-        return pin
-
-    def make_room(
-        self,
-        ids: Seq[int],
-        first: list[int],
-        counts: list[int],
-        has_state: bool,
-        scales: Scales = (),
-    ) -> Pin | None:
-        """Fresh blocks for a prefix that is to be cached; None when too few are free."""
-        pairs = zip(self.pools, counts, strict=True)
-        if any(count > pool.num_free for pool, count in pairs):
-            return None
-        state = None
-        if self.states is not None and has_state:
-            if not self.states.num_free:
-                return None
-            (state,) = self.states.allocate(1)
-        blocks = [pool.allocate(n) for pool, n in zip(self.pools, counts, strict=True)]
-        pin = Pin(tuple(ids), scales, list(first), blocks, state)
-        self._pins.append(pin)
-        return pin
-
-    def fits(self, num_tokens: int, first: list[int], counts: list[int], has_state: bool) -> bool:
-        """Whether a prefix of so many tokens is stored in these blocks and with such a state."""
-        total = self._limits.blocks_of(num_tokens)
-        groups = range(len(self.pools))
-        wanted = [self._limits.left_behind(group, num_tokens) for group in groups]
-        return (
-            first == wanted
-            and counts == [total - begin for begin in wanted]
-            and has_state is (self.states is not None and num_tokens > 0)
-        )
-
-    def adopt(self, pin: Pin) -> None:
-        """Puts a prefix whose blocks are filled into the tree, as far as it has it not yet."""
-        size, node = self._limits.block_size, self.tree.root(pin.scales)
-        for place in range(self._limits.blocks_of(len(pin.token_ids))):
-            blocks = [
-                held[place - first] if place >= first else None
-                for held, first in zip(pin.blocks, pin.first, strict=True)
-            ]
-            tokens = pin.token_ids[place * size : (place + 1) * size]
-            child = self.tree.extend(node, tokens, blocks)
-            if child is None:
-                return
-            node = child
-        if pin.state is not None:
-            self.tree.keep_state(node, pin.state)
-            pin.state = None
-
-    def unpin(self, pin: Pin) -> None:
-        """Lets go of a pinned prefix."""
-        self._pins.remove(pin)
-        for pool, blocks in zip(self.pools, pin.blocks, strict=True):
-            pool.free(reversed(blocks))
-        if self.states is not None and pin.state is not None:
-            self.states.free([pin.state])
-
     def check_integrity(self, sequences: Iterable[Sequence]) -> None:
         """RuntimeError unless these sequences and the pins hold all that is held."""
         running = list(sequences)
@@ -307,11 +220,9 @@ class BlockTables:
         self.tree.check_integrity()
         for group, pool in enumerate(self.pools):
             held = [self._held(s)[group] for s in running]
-            pool.check_integrity(
-                held + [p.blocks[group] for p in self._pins], self.tree.cached(group)
-            )
+            pool.check_integrity(held + self.pins.blocks(group), self.tree.cached(group))
         if self.states is not None:
-            owners = [s.state_slot for s in running] + [p.state for p in self._pins]
+            owners = [s.state_slot for s in running] + self.pins.states()
             owners += [saved.slot for saved in self._saved.values()]
             slots = [[slot] for slot in owners if slot is not None]
             self.states.check_integrity(slots, self.tree.cached_states())
@@ -370,16 +281,6 @@ class BlockTables:
         self._copies.append(BlockCopy(None, kept, slot))
         states.free([kept])
         return slot
-
-    def _share(self, hit: Hit) -> list[tuple[int, list[int]]]:
-        """Per group one more holder of what a query after the prefix sees: first place, blocks."""
-        shares = []
-        for group, pool in enumerate(self.pools):
-            first = self._limits.left_behind(group, hit.num_tokens)
-            blocks = [b for n in hit.path[first:] if (b := n.blocks[group]) is not None]
-            pool.share(blocks)
-            shares.append((first, blocks))
-        return shares
 
     def _held(self, sequence: Sequence) -> list[list[int]]:
         """Per group the blocks that a sequence holds."""

@@ -16,11 +16,11 @@ from functools import partial
 from itertools import count
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from edgellm.block_tables import Pin
 from edgellm.errors import EdgeLLMError, SessionError
 from edgellm.generation import Consumer, Rows
 from edgellm.kernels.batch import Batch
 from edgellm.model_runner import BlockStore
+from edgellm.pins import Pin
 from edgellm.prefix_tree import Scales
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import BlockCopy, Chunk, Sequence
@@ -98,18 +98,18 @@ class Engine:
     def pin(self, ids: Seq[int], scales: Scales) -> Pin:
         """Holds what the cache has of these tokens, as it is now, until it is unpinned."""
         self._runner.copy(self._scheduler.take_copies())
-        return self._scheduler.tables.pin(ids, scales)
+        return self._scheduler.tables.pins.pin(ids, scales)
 
     def unpin(self, pin: Pin) -> None:
         """Lets go of a prefix, which may be evicted from now on."""
-        self._scheduler.tables.unpin(pin)
+        self._scheduler.tables.pins.unpin(pin)
 
     def make_room(
         self, ids: Seq[int], first: list[int], counts: list[int], has_state: bool, scales: Scales
     ) -> Pin:
         """Blocks to be filled for a prefix. SessionError when the cache has too few to spare."""
         self._runner.copy(self._scheduler.take_copies())
-        pin = self._scheduler.tables.make_room(ids, first, counts, has_state, scales)
+        pin = self._scheduler.tables.pins.make_room(ids, first, counts, has_state, scales)
         if pin is None:
             raise SessionError(
                 f"the cache has no room for the {len(ids)} tokens of the session: wait until other "
@@ -119,11 +119,11 @@ class Engine:
 
     def adopt(self, pin: Pin) -> None:
         """The blocks are filled: they are found from now on."""
-        self._scheduler.tables.adopt(pin)
+        self._scheduler.tables.pins.adopt(pin)
 
     def fits(self, num_tokens: Any, first: Any, counts: Any, has_state: Any) -> bool:
         """Whether the cache of this model would store a prefix in such blocks."""
-        return self._scheduler.tables.fits(num_tokens, first, counts, has_state)
+        return self._scheduler.tables.pins.fits(num_tokens, first, counts, has_state)
 
     def step(self) -> None:
         """Computes one batch. Whatever goes wrong is told to the consumers it concerns."""

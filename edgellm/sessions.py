@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from edgellm import session_file
-from edgellm.block_tables import Pin
 from edgellm.config import sessions_dir
 from edgellm.engine import Engine
 from edgellm.errors import NoSession, RequestError, SessionError
+from edgellm.pins import Pin
 from edgellm.types import Messages, Session, SessionInfo
 from edgellm.version import __version__
 

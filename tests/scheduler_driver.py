@@ -1,8 +1,8 @@
 """Plays engine and storage for the scheduler, without any model. Holds no tests."""
 
 from edgellm.block_pool import BlockPool
-from edgellm.block_tables import Pin
 from edgellm.limits import Limits
+from edgellm.pins import Pin
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import Chunk, Sequence
 from edgellm.types import SamplingParams

@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("block_tables", "models", "kv_cache", "sampling", "detokenize", "sources"),
         *("completion", "advice", "constraints", "wire", "dialects"),
     ),
+    ("pins",),
     ("prefix_tree", "tokenizer", "memory"),
     ("block_pool", "sequence", "limits", "step_cost"),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),

@@ -243,3 +243,71 @@ def test_wrong_guesses_of_a_recurrent_model_cost_one_token_more() -> None:
         assert seq in driver.scheduler.running
         assert counts(driver.step())[0] == (1 + accepted + 1, "last")
     assert seq.num_computed_tokens == before + 2 * 2 + 1 + 3
+
+
+def test_background_lets_others_go_first() -> None:
+    driver = Driver(make(max_num_seqs=1))
+    behind, ahead = sequence(0, 10), sequence(1, 10)
+    behind.is_background = True
+    driver.add(behind, answer=5)
+    driver.step()
+    driver.step()
+    driver.add(ahead, answer=2)
+    while 1 not in driver.finished:
+        assert list(counts(driver.step())) == [1]
+    # What it had is found again: two steps of prefill, and one token each from then on.
+    assert counts(driver.step()) == {0: (1, "last")}
+    driver.run()
+
+
+def test_background_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.scheduler.BACKGROUND_DELAY", 20)
+    driver = Driver(make(max_num_seqs=1))
+    behind = sequence(0, 8)
+    behind.is_background = True
+    driver.add(behind, answer=2)
+    for step in range(1, 60):
+        driver.add(sequence(step, 4), answer=1)
+        driver.step()
+        if 0 in driver.finished:
+            break
+    assert 20 <= step < 50
+
+
+def test_a_prompt_that_comes_again_computes_one_token() -> None:
+    driver = Driver(make())
+    for seq_id in range(2):
+        driver.add(sequence(seq_id, 0, token_ids=list(range(19))), answer=2)
+        driver.run()
+    driver.add(sequence(2, 0, token_ids=list(range(19))), answer=1)
+    assert counts(driver.step()) == {2: (1, "last")}
+    driver.add(sequence(3, 0, token_ids=[*range(14), 99, 98]), answer=1)  # parts within a block
+    assert counts(driver.step()) == {3: (2, "last")}
+
+
+def test_guesses_are_computed_with_all_their_logits_and_taken_back() -> None:
+    driver = Driver(make())
+    seq = sequence(0, 10)
+    driver.add(seq, answer=9)
+    driver.step()
+    driver.step()
+    seq.token_ids += [7, 7, 7]
+    seq.num_draft_tokens = 3
+    assert counts(driver.step()) == {0: (4, "all")}
+    assert (seq.num_computed_tokens, len(seq.token_ids), seq.num_draft_tokens) == (11, 12, 0)
+    driver.run()
+
+
+def test_a_fork_goes_on_from_what_is_computed() -> None:
+    scheduler = make()
+    driver = Driver(scheduler)
+    parent = sequence(0, 10)
+    driver.add(parent, answer=4)
+    driver.step()
+    driver.step()
+    child = sequence(1, 0, token_ids=[*parent.token_ids[:10], 5])
+    scheduler.fork(parent, child)
+    driver.answers[1] = 3
+    assert counts(driver.step()) == {0: (1, "last"), 1: (1, "last")}
+    driver.run()
+    assert driver.finished == {0, 1}

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from edgellm.block_tables import Pin
+from edgellm.pins import Pin
 from edgellm.sequence import Sequence
 from tests.scheduler_driver import Contents, Driver, make, sequence
 
@@ -119,20 +119,20 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.num_blocks > 20 and not self.pins)
     @rule(token_ids=TOKENS)
     def pin(self, token_ids: list[int]) -> None:
-        self.pins.append(self.scheduler.tables.pin(token_ids))
+        self.pins.append(self.scheduler.tables.pins.pin(token_ids))
 
     @precondition(lambda self: self.pins)
     @rule()
     def unpin(self) -> None:
-        self.scheduler.tables.unpin(self.pins.pop())
+        self.scheduler.tables.pins.unpin(self.pins.pop())
 
     @rule(token_ids=TOKENS)
     def save(self, token_ids: list[int]) -> None:
         """Keeps what is stored of a prefix, as a session on disk would."""
         self.driver.run_copies()
-        pin = self.scheduler.tables.pin(token_ids)
+        pin = self.scheduler.tables.pins.pin(token_ids)
         self.saved.append((pin, self.driver.contents(pin)))
-        self.scheduler.tables.unpin(pin)
+        self.scheduler.tables.pins.unpin(pin)
 
     @precondition(lambda self: self.saved)
     @rule(number=st.integers(0, 99))
@@ -141,13 +141,13 @@ class Machine(RuleBasedStateMachine):
         self.driver.run_copies()
         tables, counts = self.scheduler.tables, [len(blocks) for blocks in old.blocks]
         has_state = self.num_states is not None and len(old.token_ids) > 0
-        assert tables.fits(len(old.token_ids), old.first, counts, has_state)
-        pin = tables.make_room(old.token_ids, old.first, counts, has_state)
+        assert tables.pins.fits(len(old.token_ids), old.first, counts, has_state)
+        pin = tables.pins.make_room(old.token_ids, old.first, counts, has_state)
         if pin is not None:
             self.driver.fill(pin, contents)
-            tables.adopt(pin)
+            tables.pins.adopt(pin)
             tables.check_integrity(self.scheduler.running)
-            tables.unpin(pin)
+            tables.pins.unpin(pin)
 
     @rule()
     def clear(self) -> None:

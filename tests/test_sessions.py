@@ -163,10 +163,10 @@ def test_without_room_a_session_is_refused(files: dict[str, Path], model: Model)
     with load(files["llama"], max_num_seqs=1) as other:
         tables = other._loaded.engine._scheduler.tables
         pins = []
-        while pin := tables.make_room([1], [0], [1], False):
+        while pin := tables.pins.make_room([1], [0], [1], False):
             pins.append(pin)
         with pytest.raises(SessionError, match="no room"):
             other.restore_session("a")
         for pin in pins:
-            tables.unpin(pin)
+            tables.pins.unpin(pin)
         assert other.restore_session("a").num_cached
