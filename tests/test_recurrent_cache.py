@@ -75,6 +75,23 @@ def test_the_third_prompt_with_a_beginning_finds_its_state(path: Path, model: Mo
     assert cached == [0, 0, len(PROMPT) // BLOCK_SIZE * BLOCK_SIZE]
 
 
+def test_several_answers_begin_with_one_state(path: Path, model: Model) -> None:
+    """Computed once and forked, then found in the cache: each is what it would be alone."""
+    forked, found = answers(model, PROMPT, 3), answers(model, PROMPT, 3)
+    assert forked == found and len(set(forked)) > 1
+    with load(str(path), threads=2, max_num_seqs=1) as one_by_one:
+        assert answers(one_by_one, PROMPT, 3) == forked
+
+
+def answers(model: Model, ids: list[int], n: int) -> list[tuple[int, ...]]:
+    """The tokens of n sampled answers."""
+    params = SamplingParams(temperature=1.0, max_tokens=10, n=n, seed=3)
+    tokens: list[list[int]] = [[] for _ in range(n)]
+    for event in model.stream(ids, params):
+        tokens[event.index] += event.token_ids
+    return [tuple(ids) for ids in tokens]
+
+
 def test_scores_do_not_depend_on_what_is_cached(path: Path, model: Model) -> None:
     want = model.logits(PROMPT)
     answer(model, PROMPT[:33])
