@@ -155,9 +155,9 @@ def _memory(file: GGUFFile, architecture: str, context: int) -> Memory:
 
 def _state_bytes(file: GGUFFile, architecture: str) -> int:
     """float32: the rows that convolutions look back on, and a matrix for each head."""
-    inner, size, kda = (
+    inner, size, kda, wkv = (
         file.integer(f"{architecture}.{key}") or 0
-        for key in ("ssm.inner_size", "ssm.state_size", "kda.head_dim")
+        for key in ("ssm.inner_size", "ssm.state_size", "kda.head_dim", "wkv.head_size")
     )
     numbers = 0
     for tensor in file.tensors.values():
@@ -169,6 +169,8 @@ def _state_bytes(file: GGUFFile, architecture: str) -> int:
             numbers += inner * size
         elif part == "ssm_dt.bias":
             numbers += tensor.num_elements * kda
+        elif part == "time_mix_lerp_fused.weight":  # a row back for each part, and one for the rest
+            numbers += tensor.num_elements + tensor.columns * (1 + wkv)
     return 4 * numbers
 
 

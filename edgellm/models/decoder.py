@@ -21,6 +21,7 @@ from edgellm.models.latent import latent_attention
 from edgellm.models.per_layer_inputs import per_layer_inputs, with_layer_input
 from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
+from edgellm.models.rwkv import channel_mix, time_mix
 from edgellm.models.state_space import mamba, mamba2_beside_attention
 from edgellm.models.weights import Weights
 
@@ -29,6 +30,7 @@ Block = Callable[[Recorder, int, Value], Value]
 # The first tensor that a layer has names its block; the last row is what is expected of it.
 MIXERS: tuple[tuple[str, Block], ...] = (
     ("shortconv.conv", gated_short_convolution),
+    ("time_mix_receptance", time_mix),
     ("ssm_conv1d_q", kimi_delta_attention),
     ("ssm_x", mamba),
     ("ssm_d", mamba2_beside_attention),
@@ -38,6 +40,7 @@ MIXERS: tuple[tuple[str, Block], ...] = (
     ("attn_q", grouped_query_attention),
 )
 FEED_FORWARDS: tuple[tuple[str, Block], ...] = (
+    ("channel_mix_key", channel_mix),
     ("ffn_gate_inp", expert_mlp),
     ("ffn_down_exps", expert_mlp),
     ("ffn_up", mlp),
@@ -101,9 +104,9 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
         return b.add(x, _scaled(r, block(r, layer, normed), factor))
     mixer, feed_forward = _block(MIXERS, r, layer), _block(FEED_FORWARDS, r, layer)
     # A second norm before attention leaves the first one to the feed-forward block.
-    second = f"{prefix}.attn_norm_2"
-    mixed = mixer(r, layer, r.norm(x, second) if r.offers(second) else normed)
-    ffn_norm = f"{prefix}.{r.architecture.ffn_norm}"
+    second, ffn_norm = f"{prefix}.attn_norm_2", f"{prefix}.{r.architecture.ffn_norm}"
+    has_second = second != ffn_norm and r.offers(second)
+    mixed = mixer(r, layer, r.norm(x, second) if has_second else normed)
     post_norm = f"{prefix}.post_attention_norm"
     has_post_norm = r.offers(post_norm)
     if r.architecture.pre_norm and has_post_norm and not r.offers(ffn_norm):

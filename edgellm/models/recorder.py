@@ -32,6 +32,7 @@ class Recorder:
     builder: Builder = field(default_factory=Builder)
     kv_layers: dict[int, int] = field(default_factory=dict)  # layer -> Builder.kv_layers
     per_layer_inputs: Value | None = None
+    first_value: Value | None = None  # of the first layer, for those after it
     _rope_tables: dict[bool, Value] = field(default_factory=dict)
 
     adapting: Adapting = field(init=False)

@@ -15,6 +15,11 @@ _KEYS: Mapping[str, int] = {
     "ssm.group_count": 1 << 20,  # of heads that share b and c, or a key head
     "shortconv.l_cache": 1 << 10,  # kernel of short convolutions that stand alone
     "kda.head_dim": 1 << 20,
+    "wkv.head_size": 1 << 20,
+    "attention.decay_lora_rank": 1 << 20,
+    "attention.iclr_lora_rank": 1 << 20,
+    "attention.value_residual_mix_lora_rank": 1 << 20,
+    "attention.gate_lora_rank": 1 << 20,
 }
 
 

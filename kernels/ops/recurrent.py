@@ -95,3 +95,20 @@ class RecurrentOps(Recording):
             key_heads=key_heads,
             order=order,
         )
+
+    def wkv7(
+        self, r: Value, w: Value, k: Value, v: Value, a: Value, b: Value, *, heads: int
+    ) -> Value:
+        """The recurrence of RWKV-7, with a matrix S for each head, (head_dim, head_dim).
+
+        S = exp(-e^(-1/2) sigmoid(w)) S + b (S^T a)^T + k v^T, where decay and b, k are by row of S
+        and S^T a is of before; y = S^T r. All of them (T, heads * head_dim). State: (heads *
+        head_dim, head_dim). Source: Peng et al. 2025.
+        """
+        return self.value(
+            "wkv7",
+            (r, w, k, v, a, b),
+            width=v.width,
+            state=self.new_state(v.width, v.width // heads),
+            heads=heads,
+        )

@@ -82,8 +82,25 @@ def _delta_rule(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Ar
     return y.reshape(len(y), -1)
 
 
+def _wkv7(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    heads = int(call.attributes["heads"])
+    r, w, k, v, a, b = (m.reshape(len(m), heads, -1) for m in inputs)
+    decay = np.exp(np.float32(-np.exp(-0.5)) * sigmoid(w))
+    y = np.empty_like(v)
+    for rows, state in _sequences(call, batch, kv, v.shape[2]):
+        s = state.reshape(heads, -1, v.shape[2])
+        for t in range(rows.start, rows.stop):
+            seen = np.einsum("hk,hkv->hv", a[t], s)
+            s = decay[t, :, :, None] * s + b[t, :, :, None] * seen[:, None]
+            s = s + k[t, :, :, None] * v[t, :, None]
+            y[t] = np.einsum("hk,hkv->hv", r[t], s)
+        state[:] = s.reshape(state.shape)
+    return y.reshape(len(y), -1)
+
+
 OPS: Mapping[str, Op] = {
     "short_convolution": _short_convolution,
     "selective_scan": _selective_scan,
     "delta_rule": _delta_rule,
+    "wkv7": _wkv7,
 }

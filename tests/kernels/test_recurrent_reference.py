@@ -96,6 +96,22 @@ def test_delta_rule(
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("sizes", [(LENGTH,), (3, 5, 1)])
+def test_wkv7(rng: np.random.Generator, sizes: tuple[int, ...]) -> None:
+    heads, size = 2, 4
+    r, w, k, v, a, b = rng.normal(size=(6, LENGTH, heads * size)) / 2
+    got = run(lambda builder, *x: builder.wkv7(*x, heads=heads), r, w, k, v, a, b, sizes=sizes)
+    want = np.empty_like(v)
+    for head in range(heads):
+        own = slice(head * size, (head + 1) * size)
+        s: Float64 = np.zeros((size, size))  # (value, key), as the paper has it
+        for t in range(LENGTH):
+            decay = np.exp(-np.exp(-0.5) / (1 + np.exp(-w[t, own])))
+            s = s * decay + np.outer(s @ a[t, own], b[t, own]) + np.outer(v[t, own], k[t, own])
+            want[t, own] = s @ r[t, own]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 def test_sizes_that_do_not_fit_are_refused() -> None:
     b = Builder()
     x = b.embed(stored(np.ones((2, 6))))

@@ -282,6 +282,7 @@ def test_every_op_of_the_builder_is_there() -> None:
     x = b.moe_combine(b.moe_matmul(x, routing, matrix, experts=4), routing)
     x = b.softplus(b.short_convolution(x, weight(np.ones((2, 3)))))
     x = b.selective_scan(x, x, x, x, weight(np.ones((2, 1))), weight(np.ones(2)))
+    x = b.wkv7(x, x, x, x, x, x, heads=2)
     x = b.delta_rule(x, x, x, x, x, weight(np.ones(2)), key_heads=2)
     x = b.moe_gate(b.position_scale(x, 10, 0.1), b.columns(x, 0, 1))
     x = b.concat_heads(x, x, 1)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from edgellm.errors import GGUFError
+from edgellm.gguf_loader import open_gguf
 from edgellm.kernels.formats import by_id, by_name, dequantize_rows
+from edgellm.summary import summarize
 from tests.gguf_writer import Tensor
 from tests.models.recipes.recurrent import GROUPS, INNER, KEYS, SSM_HEADS, STATE
 from tests.models.running import logits_of, record_file
@@ -35,6 +37,12 @@ def test_a_missing_size_is_named(tmp_path: Path, name: str) -> None:
 def test_sizes_that_do_not_fit_are_refused(tmp_path: Path, name: str, key: str, value: int) -> None:
     path = write_tiny(tmp_path, name, lambda keys, _: keys.update({f"{name}.{key}": value}))
     with pytest.raises(GGUFError, match=r"expected"):
+        record_file(path)
+
+
+def test_heads_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path, "rwkv7", lambda keys, _: keys.update({"rwkv7.wkv.head_size": 10}))
+    with pytest.raises(GGUFError, match="rwkv7.wkv.head_size is 10, expected a divisor of 64"):
         record_file(path)
 
 
@@ -94,3 +102,12 @@ def _by_head(*parts: list[Any]) -> Any:
     """A key head's rows of every part, then the next head's."""
     split = [np.array_split(np.array(part), GROUPS) for part in parts]
     return np.concatenate([part[head] for head in range(GROUPS) for part in split])
+
+
+@pytest.mark.parametrize("name", ["mamba", "jamba", "qwen35", "kimi-linear", "lfm2", "rwkv7"])
+def test_the_memory_said_is_the_memory_taken(tmp_path: Path, name: str) -> None:
+    path = write_tiny(tmp_path, name)
+    with open_gguf(path) as file:
+        said = summarize(file).memory.states
+    layers = record_file(path).state_layers
+    assert said == 4 * sum(state.rows * state.width for state in layers)

@@ -44,4 +44,10 @@ ROWS: Mapping[str, Architecture] = {
         normalize_gates=True,
         unused=("ssm_in.weight", "ssm_in.scale"),  # the same as attn_qkv and attn_gate
     ),
+    "rwkv7": Architecture(
+        rope=None,
+        norm="layer",
+        ffn_norm="attn_norm_2",
+        unused=("time_mix_v0.weight", "time_mix_v1.weight", "time_mix_v2.weight"),  # first layer
+    ),
 }

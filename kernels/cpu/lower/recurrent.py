@@ -49,8 +49,15 @@ def _delta_rule(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
+def _wkv7(plan: Plan, call: OpCall) -> None:
+    out, heads = output(call), integer(call, "heads")
+    words = *_rows(plan, *call.inputs), plan.new(out), stride(out), *_state(plan, call)
+    plan.emit(("wkv7",), *words, heads, out.width // heads)
+
+
 LOWERINGS: Mapping[str, Lowering] = {
     "short_convolution": _short_convolution,
     "selective_scan": _selective_scan,
     "delta_rule": _delta_rule,
+    "wkv7": _wkv7,
 }

@@ -27,6 +27,7 @@ _FAMILIES = (
     "rope",
     "scan",
     "store_kv",
+    "wkv",
 )
 
 Kernel = Callable[..., None]

@@ -113,3 +113,33 @@ __kernel void delta_rule(__global const int *step, __global const int *query_sta
         y[(size_t)row * heads * value_dim + item] = sum;
     }
 }
+
+// All (rows, heads * head_dim). State: (heads * head_dim, head_dim).
+__kernel void wkv7(__global const int *step, __global const int *query_start,
+                   __global const int *positions, __global const int *state_slots,
+                   __global const float *r, __global const float *w, __global const float *k,
+                   __global const float *v, __global const float *a, __global const float *b,
+                   __global float *y, __global float *states, int heads, int head_dim, int stored)
+{
+    int width = heads * head_dim;
+    SEQUENCE_ITEM(width);
+    int head = item / head_dim;
+    __global float *state = states + ((size_t)state_slots[seq] * width + head * head_dim) * stored +
+                            item % head_dim;
+    if (is_new)
+        for (int i = 0; i < head_dim; i++)
+            state[i * stored] = 0.0f;
+    for (int row = from; row < to; row++) {
+        size_t at = (size_t)row * width + head * head_dim;
+        float value = v[(size_t)row * width + item], seen = 0.0f, sum = 0.0f;
+        for (int i = 0; i < head_dim; i++)
+            seen = fma(a[at + i], state[i * stored], seen);
+        for (int i = 0; i < head_dim; i++) {
+            float kept = exp(-0.60653066f * sigmoid(w[at + i])) * state[i * stored];
+            float s = fma(k[at + i], value, fma(b[at + i], seen, kept));
+            state[i * stored] = s;
+            sum = fma(r[at + i], s, sum);
+        }
+        y[(size_t)row * width + item] = sum;
+    }
+}

@@ -300,6 +300,16 @@ def add_direction(m: Maker) -> Value:
     return m.b.add_direction(m.rows(width), stored(normal(m.rng, width)), m.pick(0, 1))
 
 
+def wkv7(m: Maker) -> Value:
+    heads, head_dim = m.pick(2, 3), m.pick(16, 20)
+    width = heads * head_dim
+    key = m.b.rms_norm(m.rows(width), stored(np.full(head_dim, head_dim**-0.5)), 0, heads)
+    rate = m.b.activate(m.rows(width), "sigmoid")
+    r, w, k, v = (m.rows(width) for _ in range(4))
+    back = m.b.multiply(key, -1.0)
+    return m.b.wkv7(r, w, k, v, back, m.b.gated(key, rate, "bilinear"), heads=heads)
+
+
 CASES: Mapping[str, Callable[[Maker], Value]] = {
     "embed": embed,
     "embed_positions": embed_positions,
@@ -329,6 +339,7 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
     "short_convolution": short_convolution,
     "selective_scan": selective_scan,
     "delta_rule": delta_rule,
+    "wkv7": wkv7,
     "moe_gate": moe_gate,
     "add_scaled": add_scaled,
     "add_direction": add_direction,

@@ -16,6 +16,7 @@ from tests.models.recipes.parts import (
     EXPERT_KEYS,
     EXPERT_MLP,
     EXPERTS,
+    FF,
     FFN_NORM,
     FUSED_ATTENTION,
     FUSED_MLP,
@@ -24,6 +25,7 @@ from tests.models.recipes.parts import (
     KV_HEADS,
     LAYERS,
     MLP,
+    OUTPUT_NORM,
     POST_NORMS,
     Q_WIDTH,
     QK_NORM,
@@ -31,6 +33,7 @@ from tests.models.recipes.parts import (
     UP_AND_DOWN,
     Recipe,
     Shapes,
+    with_biases,
 )
 
 INNER, KERNEL, STATE, RANK, SSM_HEADS, GROUPS = 96, 4, 16, 8, 6, 2
@@ -129,6 +132,33 @@ HUGGING_FACE_EXPERTS: Shapes = {**SHARED_EXPERT, "post_attention_norm.weight": (
 UNGATED_EXPERTS: Shapes = {
     name: shape for name, shape in {**EXPERT_MLP, **SHARED}.items() if "gate_" not in name
 } | {"ffn_gate_inp.weight": (HIDDEN, EXPERTS)}
+
+WKV, LOW_RANK = 16, 8
+RWKV: Shapes = {
+    **with_biases({"attn_norm.weight": (HIDDEN,), "attn_norm_2.weight": (HIDDEN,)}),
+    "time_mix_lerp_fused.weight": (HIDDEN, 1, 1, 6),
+    **{f"time_mix_{part}0.weight": (HIDDEN,) for part in "wav"},
+    **{f"time_mix_{part}1.weight": (HIDDEN, LOW_RANK) for part in "wavg"},
+    **{f"time_mix_{part}2.weight": (LOW_RANK, HIDDEN) for part in "wavg"},
+    **{f"time_mix_{part}.weight": (HIDDEN,) for part in ("k_k", "k_a", "r_k")},
+    **{
+        f"time_mix_{part}.weight": (HIDDEN, HIDDEN)
+        for part in ("receptance", "key", "value", "output")
+    },
+    **with_biases({"time_mix_ln.weight": (HIDDEN,)}),
+    "channel_mix_lerp_k.weight": (HIDDEN, 1, 1),
+    "channel_mix_key.weight": (HIDDEN, FF),
+    "channel_mix_value.weight": (FF, HIDDEN),
+}
+RWKV_KEYS = {
+    "wkv.head_size": WKV,
+    "attention.head_count": 0,
+    "attention.head_count_kv": 0,
+    **{
+        f"attention.{part}_lora_rank": LOW_RANK
+        for part in ("decay", "iclr", "value_residual_mix", "gate")
+    },
+}
 
 ATTENDS = (1, 4)  # the layers of a hybrid that have attention
 KV_HEADS_OF_LAYERS = [KV_HEADS if layer in ATTENDS else 0 for layer in range(LAYERS)]
@@ -236,5 +266,11 @@ RECIPES: dict[str, Recipe] = {
         {**DELTA_NET, **EARLY_QWEN, **HUGGING_FACE_EXPERTS},
         {**GATED_ATTENTION, **HUGGING_FACE_EXPERTS},
         {**HEAD_KEYS, **SHARED_KEYS},
+    ),
+    "rwkv7": Recipe(
+        RWKV,
+        {**with_biases(OUTPUT_NORM), **with_biases({"token_embd_norm.weight": (HIDDEN,)})},
+        RWKV_KEYS,
+        windowed=(),
     ),
 }
