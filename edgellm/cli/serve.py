@@ -92,7 +92,17 @@ def run(args: argparse.Namespace) -> int:
     finally:
         for listener in listeners:
             listener.close()
+    if args.private:  # its parent has gone, or wants it gone
+        _clear(_socket(args))
     return 0
+
+
+def _clear(socket: Path) -> None:
+    """Removes what lies beside a private socket, and its folder if nothing else does."""
+    for path in (Path(f"{socket}.lock"), socket.with_name("stderr")):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):
+        socket.parent.rmdir()
 
 
 def _settings(args: argparse.Namespace) -> Settings:

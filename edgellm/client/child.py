@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from edgellm.client.http import exchange
+from edgellm.client.http import Address, exchange
 from edgellm.client.socket import SocketClient
 from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.types import LoadOptions, ModelInfo
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from edgellm.pull import Report
 
 _COMMAND = (sys.executable, "-P", "-m", "edgellm", "serve", "--private")
+_SOCKET = "engine.sock"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
@@ -34,12 +35,13 @@ _LAST_WORDS = 2000  # bytes of what a crashed engine wrote last
 class ChildClient(SocketClient):
     """A Client whose engine is a child process; `start` makes one. An asynchronous context manager.
 
-    command: what serves the private socket whose path is added to it; tests give their own.
+    command: what serves the private socket whose path is added to it; tests give their own. The
+    socket's folder is the child's: when its parent has gone, it takes it along.
     """
 
-    def __init__(self, folder: Path, command: tuple[str, ...] = _COMMAND) -> None:
-        super().__init__(str(folder / "engine.sock"))
-        self._folder = folder
+    def __init__(self, command: tuple[str, ...] = _COMMAND) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="edgellm-"))
+        super().__init__(str(self._folder / _SOCKET))
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._loaded: dict[str, tuple[str, LoadOptions | None]] = {}
@@ -47,7 +49,7 @@ class ChildClient(SocketClient):
     @classmethod
     async def start(cls, command: tuple[str, ...] = _COMMAND) -> Self:
         """A child that is ready to load models. EdgeLLMError when it does not come up."""
-        client = cls(Path(tempfile.mkdtemp(prefix="edgellm-")), command)
+        client = cls(command)
         try:
             await client._spawn()
         except BaseException:
@@ -67,6 +69,8 @@ class ChildClient(SocketClient):
     async def restart(self) -> None:
         """Ends the child, if it still lives, starts another, and loads what had been loaded."""
         await asyncio.to_thread(self._end)
+        self._folder = Path(tempfile.mkdtemp(prefix="edgellm-"))
+        self.address = Address(path=self._folder / _SOCKET)
         await self._spawn()
         for name_or_path, options in list(self._loaded.values()):
             await super().load(name_or_path, options)
@@ -88,7 +92,6 @@ class ChildClient(SocketClient):
     async def close(self) -> None:
         """Ends the child: it aborts what runs. It is killed when that takes too long."""
         await asyncio.to_thread(self._end)
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _ask(self, route: str, fields: Mapping[str, Any] | None = None) -> Any:
         try:
@@ -160,12 +163,12 @@ class ChildClient(SocketClient):
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        if process.stdin:
-            process.stdin.close()  # tells it to end
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            if process.stdin:
+                process.stdin.close()  # tells it to end
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
