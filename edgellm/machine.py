@@ -32,12 +32,9 @@ _PACKAGES = ("numpy", "numba", "llvmlite", "pyopencl", "gguf", "huggingface_hub"
 _OPENCL_SECONDS = 20.0
 # In a process of its own: a broken driver may crash or hang instead of raising.
 _OPENCL_PROBE = """
-import json, pyopencl
-print(json.dumps([
-    f"{device.name.strip()} ({platform.name.strip()}, {device.version.strip()}, "
-    f"{device.global_mem_size / 1e9:.3g} GB)"
-    for platform in pyopencl.get_platforms() for device in platform.get_devices()
-]))
+import json
+from edgellm.kernels.opencl.devices import describe, found
+print(json.dumps([describe(number, device).description for number, device in enumerate(found())]))
 """
 
 
@@ -151,6 +148,7 @@ def _opencl() -> tuple[str, ...]:
             text=True,
             timeout=_OPENCL_SECONDS,
             stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": _own_path()},
         )
         if probe.returncode == 0:
             return tuple(json.loads(probe.stdout)) or ("no device",)
@@ -181,6 +179,12 @@ def _folder(purpose: str, path: Path) -> Folder:
         size=size,
         free=shutil.disk_usage(there).free,
     )
+
+
+def _own_path() -> str:
+    """PYTHONPATH with which another interpreter finds this package."""
+    own = str(Path(config.__file__).parent.parent)
+    return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH"))))
 
 
 def _versions() -> dict[str, str]:

@@ -17,15 +17,21 @@ class OpenCLBackend:
 
     device: a number in the list of `edgellm doctor` or a part of a name; None is the best. cache: a
     folder of this user alone for built programs. variant: how kernels are cut, where the device's
-    own choice is not wanted (tests).
+    own choice is not wanted (tests). warms_up: builds and runs every kernel of a program when it
+    is loaded, not when a step first needs it.
     """
 
     threads = None
 
     def __init__(
-        self, cache: Path | None, device: str | None = None, variant: Variant | None = None
+        self,
+        cache: Path | None,
+        device: str | None = None,
+        variant: Variant | None = None,
+        warms_up: bool = True,
     ) -> None:
         chosen: Any = choose(device)
+        self._warms_up = warms_up
         self._context = Context(chosen, variant or variant_of(chosen), cache)
 
     @property
@@ -41,7 +47,10 @@ class OpenCLBackend:
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
         """Copies weights to the device and builds what the program needs."""
-        return Executable(program, lower(program, kv, self._context), self._context)
+        executable = Executable(program, lower(program, kv, self._context), self._context)
+        if self._warms_up:
+            executable.warm_up()
+        return executable
 
     def close(self) -> None:
         """Executables hold what there is to give back."""

@@ -1,6 +1,6 @@
 """The OpenCL devices of this machine, and how kernels are cut for each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,30 +9,43 @@ import pyopencl as cl
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.opencl.variant import CPU, GPU, Variant
 
+# What a device may have, by the extensions that offer it. Kernels need none of it.
+_FEATURES = {
+    "subgroups": {"cl_khr_subgroups", "cl_intel_subgroups"},
+    "half": {"cl_khr_fp16"},
+    "integer dot product": {"cl_khr_integer_dot_product"},
+}
+
 
 @dataclass(frozen=True)
 class Device:
-    """One device. kind: "gpu", "cpu" or "other". memory, most_at_once: bytes."""
+    """One device. kind: "gpu", "cpu" or "other". memory, at_once, local: bytes in all, of one
+    buffer at most, of a work-group. features: of _FEATURES, those it has. variant: how kernels
+    are cut for it."""
 
     number: int
     name: str
     platform: str
-    version: str
     driver: str
     kind: str
     memory: int
-    most_at_once: int
-    local_memory: int
+    at_once: int
+    local: int
     work_group: int
     compute_units: int
-    has_subgroups: bool
-    has_half: bool
-    has_integer_dot: bool
+    features: tuple[str, ...]
     variant: str
 
     @property
     def description(self) -> str:
-        return f"{self.name} ({self.platform}, driver {self.driver})"
+        """All of it on one line."""
+        return (
+            f"{self.number}: {self.name} ({self.platform}, driver {self.driver}, {self.kind}, "
+            f"{self.memory / 1e9:.3g} GB, {self.at_once / 1e9:.3g} GB at once, "
+            f"{self.compute_units} units, groups of {self.work_group} with "
+            f"{self.local / 1024:.0f} KiB, {' and '.join(self.features) or 'no extras'}, "
+            f"{self.variant} kernels)"
+        )
 
 
 def found() -> list[Any]:
@@ -52,22 +65,19 @@ def found() -> list[Any]:
 
 def describe(number: int, device: Any) -> Device:
     """What matters of a device."""
-    extensions = str(device.extensions).split()
+    extensions = set(str(device.extensions).split())
     return Device(
         number=number,
         name=device.name.strip(),
         platform=device.platform.name.strip(),
-        version=device.version.strip(),
         driver=device.driver_version.strip(),
         kind=_kind(device),
         memory=int(device.global_mem_size),
-        most_at_once=int(device.max_mem_alloc_size),
-        local_memory=int(device.local_mem_size),
+        at_once=int(device.max_mem_alloc_size),
+        local=int(device.local_mem_size),
         work_group=int(device.max_work_group_size),
         compute_units=int(device.max_compute_units),
-        has_subgroups="cl_khr_subgroups" in extensions or "cl_intel_subgroups" in extensions,
-        has_half="cl_khr_fp16" in extensions,
-        has_integer_dot="cl_khr_integer_dot_product" in extensions,
+        features=tuple(name for name, offers in _FEATURES.items() if offers & extensions),
         variant=variant_of(device).name,
     )
 
@@ -97,8 +107,20 @@ def _kind(device: Any) -> str:
 
 
 def variant_of(device: Any) -> Variant:
-    """How kernels are cut for a device."""
-    return CPU if _kind(device) == "cpu" else GPU
+    """How kernels are cut for a device, with its way to multiply four bytes at once."""
+    if _kind(device) == "cpu":
+        return CPU
+    extensions = set(str(device.extensions).split())
+    if "cl_khr_integer_dot_product" in extensions:
+        return replace(GPU, name="gpu-dot", dot4="khr")
+    if "cl_nv_device_attribute_query" in extensions and _compute_capability(device) >= (6, 1):
+        return replace(GPU, name="gpu-dp4a", dot4="ptx")
+    return GPU
+
+
+def _compute_capability(device: Any) -> tuple[int, int]:
+    """Of an NVIDIA device; dp4a came with 6.1."""
+    return int(device.compute_capability_major_nv), int(device.compute_capability_minor_nv)
 
 
 def choose(wanted: str | None) -> Any:

@@ -53,6 +53,19 @@ class Executable:
         with faults("the OpenCL device failed in the middle of a step"):
             return self._run(batch, given or {})
 
+    def warm_up(self) -> None:
+        """Runs small steps, so that no later one waits for kernels that are built when first run.
+
+        What they write to the cache lies in its first block, before anything else does.
+        """
+        groups = len(self._program.kv_groups)
+        for rows in (1, *self._plan.variant.tokens[1:]):
+            given = {
+                name: np.zeros((rows, value.width), np.float32)
+                for name, value in self._program.inputs.items()
+            }
+            self.run(_small_batch(rows, groups, self._program.num_adapters), given)
+
     def close(self) -> None:
         """Gives the device's memory back."""
         self._context.queue.finish()
@@ -153,6 +166,22 @@ class Executable:
         self._memory = []
         self._memory = [self._context.room(p.row_bytes * wanted[p.rows]) for p in self._pieces]
         self._capacity = wanted
+
+
+def _small_batch(rows: int, groups: int, adapters: int) -> Batch:
+    """One new sequence of at most a block of tokens, all of them token 0."""
+    positions = np.arange(rows, dtype=np.int32)
+    return Batch(
+        input_ids=np.zeros(rows, np.int32),
+        positions=positions,
+        query_start=np.array([0, rows], np.int32),
+        seq_lens=np.array([rows], np.int32),
+        slot_mapping=np.tile(positions.astype(np.int64), (groups, 1)),
+        block_tables=np.zeros((groups, 1, 1), np.int32),
+        state_slots=np.zeros(1, np.int32),
+        logits_rows=positions[-1:],
+        adapter_scales=np.zeros((1, adapters), np.float32),
+    )
 
 
 def tiles_of(query_start: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

@@ -31,7 +31,10 @@ def backends(cache: Path) -> Iterator[Mapping[str, OpenCLBackend]]:
     """By name of the variant."""
     if not found():
         pytest.skip("no OpenCL device: the test extra installs PoCL on x86-64")
-    made = {name: OpenCLBackend(cache, variant=variant) for name, variant in VARIANTS.items()}
+    made = {
+        name: OpenCLBackend(cache, variant=variant, warms_up=False)
+        for name, variant in VARIANTS.items()
+    }
     yield made
     for backend in made.values():
         backend.close()
