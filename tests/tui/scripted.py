@@ -219,7 +219,7 @@ async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
     end = loop.time() + WAIT
     while not condition():
         assert loop.time() < end, "the screen never came to that"
-        await pilot.pause(0.01)
+        await asyncio.sleep(0.01)
     await pilot.pause()
 
 
