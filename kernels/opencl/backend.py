@@ -1,5 +1,6 @@
 """What the process shares of one OpenCL device."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ class OpenCLBackend:
         chosen: Any = choose(device)
         self._warms_up = warms_up
         self._context = Context(chosen, variant or variant_of(chosen), cache)
+        if not self._context.can_dot4():  # said to be there, but not for this compiler
+            plain = replace(self._context.variant, name="gpu", dot4="none")
+            self._context = Context(chosen, plain, cache)
 
     @property
     def name(self) -> str:

@@ -36,6 +36,16 @@ class Context:
         self._programs: dict[str, Any] = {}
         self._lock = threading.Lock()
 
+    def can_dot4(self) -> bool:
+        """Whether the driver compiles what the variant multiplies four bytes at once with."""
+        if self.variant.dot4 == "none":
+            return True
+        try:
+            self.kernel(KernelKey("probe", "probe"))
+        except BackendError:
+            return False
+        return True
+
     def kernel(self, key: KernelKey) -> Any:
         """A kernel object of its own, with arguments of its own. BackendError has the build log."""
         text = program_text(key, self.variant)

@@ -111,11 +111,18 @@ def variant_of(device: Any) -> Variant:
     if _kind(device) == "cpu":
         return CPU
     extensions = set(str(device.extensions).split())
+    # Few devices have groups this small.
+    fitting = max(1, int(device.max_work_group_size) // GPU.lanes)
+    variant = replace(
+        GPU,
+        slices=min(GPU.slices, 1 << (fitting.bit_length() - 1)),
+        group=min(GPU.group, GPU.lanes << (fitting.bit_length() - 1)),
+    )
     if "cl_khr_integer_dot_product" in extensions:
-        return replace(GPU, name="gpu-dot", dot4="khr")
+        return replace(variant, name="gpu-dot", dot4="khr")
     if "cl_nv_device_attribute_query" in extensions and _compute_capability(device) >= (6, 1):
-        return replace(GPU, name="gpu-dp4a", dot4="ptx")
-    return GPU
+        return replace(variant, name="gpu-dp4a", dot4="ptx")
+    return variant
 
 
 def _compute_capability(device: Any) -> tuple[int, int]:

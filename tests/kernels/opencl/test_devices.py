@@ -1,5 +1,7 @@
 """Which device is meant, and how kernels are cut for it."""
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,13 +9,16 @@ import pyopencl as cl
 import pytest
 
 from edgellm.errors import RequestError
-from edgellm.kernels.opencl import devices
-from edgellm.kernels.opencl.variant import VARIANTS, Variant, header
+from edgellm.kernels.formats import by_name
+from edgellm.kernels.opencl import OpenCLBackend, devices
+from edgellm.kernels.opencl.variant import _DOT4, VARIANTS
+from tests.kernels.opencl.test_bits import check_products
 
 GPU, CPU = cl.device_type.GPU, cl.device_type.CPU
 
 
 def device(name: str, kind: int = GPU, extensions: str = "", **more: Any) -> SimpleNamespace:
+    more = {"max_work_group_size": 256, **more}
     return SimpleNamespace(name=name, type=kind, extensions=extensions, **more)
 
 
@@ -70,13 +75,42 @@ def test_variants(found: Any, variant: str) -> None:
     assert devices.variant_of(found).name == variant
 
 
-def test_four_bytes_at_once_take_half_the_record() -> None:
-    """The only part of a variant's text that no device of the tests can compile."""
-    plain = VARIANTS["gpu"]
-    for dot4 in ("khr", "ptx"):
-        changed = Variant(**{**vars(plain), "dot4": dot4})
-        assert changed.record_words == plain.record_words - 8
-        assert "HAS_DOT4" in header(changed, 4) and "HAS_DOT4" not in header(plain, 4)
+@pytest.mark.parametrize(("size", "slices", "group"), [(1024, 8, 64), (64, 4, 64), (32, 2, 32)])
+def test_groups_fit_the_device(size: int, slices: int, group: int) -> None:
+    cut = devices.variant_of(device("f", max_work_group_size=size))
+    assert (cut.slices, cut.group) == (slices, group)
+    assert cut.lanes * cut.slices <= size
+
+
+# What the real ways to do it compute; no device of the tests has one.
+DOT4 = """static inline int DOT4(uint q, uint x, int sum)
+{
+    char4 a = as_char4(q), b = as_char4(x);
+    return sum + a.s0 * b.s0 + a.s1 * b.s1 + a.s2 * b.s2 + a.s3 * b.s3;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q8_0", "Q6_K", "IQ1_M"])
+def test_products_of_four_bytes_at_once(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if not devices.found():
+        pytest.skip("no OpenCL device")
+    monkeypatch.setitem(_DOT4, "khr", DOT4)
+    cut = replace(VARIANTS["gpu"], name="dot", dot4="khr")
+    backend = OpenCLBackend(cache, variant=cut, warms_up=False)
+    assert backend.name.endswith("dot)")
+    check_products(backend, by_name(name), (1, 3))
+
+
+def test_a_driver_without_what_it_promised_gets_plain_kernels(cache: Path) -> None:
+    if not devices.found():
+        pytest.skip("no OpenCL device")
+    cut = replace(VARIANTS["gpu"], name="gpu-dot", dot4="ptx")  # no instruction of this processor
+    backend = OpenCLBackend(cache, variant=cut, warms_up=False)
+    assert backend.name.endswith("gpu)")
+    check_products(backend, by_name("Q4_0"), (1,))
 
 
 def test_what_this_device_does_not_have() -> None:
