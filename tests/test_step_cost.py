@@ -26,10 +26,30 @@ def test_prefill_less_than_doubles_the_time_of_decoding(decode: float, per_token
     assert took < 0.25
 
 
-def test_without_decodes_a_step_is_as_long_as_a_pause_may_be() -> None:
+def test_without_decodes_a_step_is_large() -> None:
     cost = StepCost()
-    cost.observe(0, 32, 0.032)
-    assert cost.prefill_tokens(0) == 150
+    assert cost.prefill_tokens(0) == 128
+    cost.observe(0, 128, 0.128)
+    assert cost.prefill_tokens(0) == 500
+    for _ in range(9):
+        cost.observe(0, 128, 12.8)  # a slow machine: a step that uses it badly would be no faster
+    assert cost.prefill_tokens(0) == 128
+
+
+def test_short_prompts_do_not_make_long_ones_slow() -> None:
+    cost = StepCost()
+    for _ in range(9):
+        cost.observe(0, 2, 0.1)
+    assert cost.prefill_tokens(0) == 128
+
+
+def test_an_interrupted_step_does_not_count() -> None:
+    cost = StepCost()
+    for seconds in (0.01, 0.01, 2.0):
+        cost.observe(1, 0, seconds)
+    for seconds in (0.02, 0.02, 3.0):
+        cost.observe(1, 10, seconds)
+    assert cost.prefill_tokens(1) == 8
 
 
 def test_slow_decoding_still_lets_a_token_in() -> None:
