@@ -22,6 +22,7 @@ from edgellm.cold_experts import ColdExperts, ExpertBytes, expert_bytes
 from edgellm.constraints import Words
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
+from edgellm.fim import fill
 from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.program import Program
@@ -37,6 +38,8 @@ from edgellm.step_cost import StepCost
 from edgellm.tokenizer import Tokenizer, load_tokenizer
 from edgellm.types import (
     DEFAULT_CONTEXT,
+    FimPrompt,
+    Hole,
     LoadOptions,
     Message,
     Messages,
@@ -111,6 +114,10 @@ class LoadedModel:
         """
         prompt = self.chat_template.render(messages, tools=tools, **variables)
         return self.tokenizer.encode_prompt(prompt)
+
+    def fim_prompt(self, hole: Hole, max_tokens: int | None, suffix_limit: int | None) -> FimPrompt:
+        """The prompt that fills a hole; `fim.fill` of this model."""
+        return fill(self.tokenizer, self.info.context_length, hole, max_tokens, suffix_limit)
 
     def details(self) -> ModelDetails:
         """What front ends report of the model."""

@@ -12,6 +12,8 @@ from edgellm.detokenize import Detokenizer
 from edgellm.manager import Manager
 from edgellm.sessions import delete, saved_sessions
 from edgellm.types import (
+    FimPrompt,
+    Hole,
     LoadOptions,
     Message,
     Messages,
@@ -162,6 +164,16 @@ class LocalClient:
     ) -> tuple[int, ...]:
         loaded, given = self._manager.model(model), variables or {}
         return tuple(await _in_thread(partial(loaded.chat_ids, messages, tools, **given)))
+
+    async def fim_prompt(
+        self,
+        hole: Hole,
+        max_tokens: int | None = None,
+        suffix_limit: int | None = None,
+        model: str | None = None,
+    ) -> FimPrompt:
+        loaded = self._manager.model(model)
+        return await _in_thread(partial(loaded.fim_prompt, hole, max_tokens, suffix_limit))
 
     async def pieces(self, ids: Sequence[int], model: str | None = None) -> tuple[str, ...]:
         tokenizer = self._manager.model(model).tokenizer

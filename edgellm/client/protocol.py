@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgellm.types import (
+    FimPrompt,
+    Hole,
     LoadOptions,
     Message,
     Messages,
@@ -85,6 +87,19 @@ class Client(Protocol):
         variables: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         """The same as token ids, a Request's prompt."""
+
+    async def fim_prompt(
+        self,
+        hole: Hole,
+        max_tokens: int | None = None,
+        suffix_limit: int | None = None,
+        model: str | None = None,
+    ) -> FimPrompt:
+        """The prompt that fills a hole in at most max_tokens, for a model that was trained to.
+
+        suffix_limit: tokens; the suffix is read anew after each keystroke. BackendError when the
+        model has no tokens for it.
+        """
 
     async def save_session(
         self,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from edgellm.client.http import Response, exchange, parse_address
 from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.types import (
+    FimPrompt,
+    Hole,
     LoadOptions,
     Message,
     Messages,
@@ -127,6 +129,21 @@ class SocketClient:
     ) -> tuple[int, ...]:
         ids = await self._chat("chat_ids", messages, tools, model, variables)
         return decode(tuple[int, ...], ids)
+
+    async def fim_prompt(
+        self,
+        hole: Hole,
+        max_tokens: int | None = None,
+        suffix_limit: int | None = None,
+        model: str | None = None,
+    ) -> FimPrompt:
+        fields = {
+            "hole": encode(hole),
+            "max_tokens": max_tokens,
+            "suffix_limit": suffix_limit,
+            "model": model,
+        }
+        return decode(FimPrompt, await self._ask("fim_prompt", fields))
 
     async def save_session(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgellm.dialects import CallPart, Parser, Part, PlainParser, TextPart
-from edgellm.server.indent import IndentWatch
+from edgellm.indent import IndentWatch
 from edgellm.server.service import Service
 from edgellm.types import Request, Timings, TokenEvent, TokenLogprob, Usage
 

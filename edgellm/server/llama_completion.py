@@ -9,11 +9,19 @@ from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Limits, collect, llama_timings, steps
 from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
-from edgellm.server.fim import File, Filled, Hole, fill
 from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.server.logprobs import entries
 from edgellm.server.prompts import Prompt, read_prompts
-from edgellm.types import ModelInfo, Request, SamplingParams, TokenEvent, TokenLogprob
+from edgellm.types import (
+    FimPrompt,
+    Hole,
+    ModelInfo,
+    Request,
+    SamplingParams,
+    SourceFile,
+    TokenEvent,
+    TokenLogprob,
+)
 
 _RENAMED = {"n_predict": "max_tokens", "n_probs": "logprobs", "n_cmpl": "n", "typ_p": "typical_p"}
 _STOP_TYPES = {"length": "limit", "abort": "limit", None: "none"}
@@ -47,11 +55,11 @@ async def infill(call: Call) -> Reply:
         suffix=f.read(call.fields, "input_suffix", str, ""),
         prompt=f.read(call.fields, "prompt", str, ""),
         files=tuple(
-            File(f.read(e, "filename", str, "tmp"), f.read(e, "text", str, "")) for e in extra
+            SourceFile(f.read(e, "filename", str, "tmp"), f.read(e, "text", str, "")) for e in extra
         ),
     )
     limit = _suffix_limit(call)
-    filled = await fill(call.service.client, info, hole, params.max_tokens, limit)
+    filled = await call.service.client.fim_prompt(hole, params.max_tokens, limit, info.name)
     return await _reply(call, info, params, [filled.token_ids], _cuts(filled))
 
 
@@ -74,7 +82,7 @@ def _suffix_limit(call: Call) -> int | None:
     return max(_LEAST_SUFFIX, int(rate * milliseconds / 1000))
 
 
-def _cuts(filled: Filled) -> dict[str, int]:
+def _cuts(filled: FimPrompt) -> dict[str, int]:
     """The cuts by their names in `timings`, those that were made."""
     cuts = {name: count for name, count in asdict(filled).items() if name != "token_ids"}
     return {f"{name}_n": count for name, count in cuts.items() if count}

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
 from edgellm.server.failures import Failure
-from edgellm.types import LoadOptions, Message, Messages, Request
+from edgellm.types import Hole, LoadOptions, Message, Messages, Request
 from edgellm.wire import decode, encode, encode_error, encode_event
 
 _PREFIX = "/edgellm/v1"
@@ -92,6 +92,16 @@ async def chat_ids(call: Call) -> Reply:
     return list(await call.service.client.chat_ids(*_conversation(call)))
 
 
+async def fim_prompt(call: Call) -> Reply:
+    filled = await call.service.client.fim_prompt(
+        _field(call, "hole", Hole, Hole("", "")),
+        _field(call, "max_tokens", int),
+        _field(call, "suffix_limit", int),
+        _field(call, "model", str),
+    )
+    return dict(encode(filled))
+
+
 async def save_session(call: Call) -> Reply:
     info = await call.service.client.save_session(
         _field(call, "name", str, ""),
@@ -135,6 +145,7 @@ _HANDLERS = (
     pieces,
     chat_prompt,
     chat_ids,
+    fim_prompt,
     save_session,
     restore_session,
     sessions,

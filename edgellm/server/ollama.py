@@ -13,10 +13,9 @@ from edgellm.server.answers import Answer, collect, new_id, steps
 from edgellm.server.chat import Chat, Tools, prepare
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
 from edgellm.server.failures import Failure
-from edgellm.server.fim import Hole, fill
 from edgellm.server.logprobs import entries
 from edgellm.server.prompts import Prompt
-from edgellm.types import Message, ModelInfo, Request, SamplingParams, TokenLogprob
+from edgellm.types import Hole, Message, ModelInfo, Request, SamplingParams, TokenLogprob
 
 _RENAMED = {"num_predict": "max_tokens", "typical": "typical_p"}
 
@@ -94,7 +93,8 @@ async def _generate_lines(
 async def _prompt(call: Call, info: ModelInfo, prompt: str, params: SamplingParams) -> Prompt:
     suffix = f.read(call.fields, "suffix", str)
     if suffix:
-        filled = await fill(call.service.client, info, Hole(prompt, suffix), params.max_tokens)
+        hole, most = Hole(prompt, suffix), params.max_tokens
+        filled = await call.service.client.fim_prompt(hole, most, model=info.name)
         return filled.token_ids
     if f.read(call.fields, "raw", bool, False):
         return prompt

@@ -9,12 +9,11 @@ from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, collect, llama_timings, new_id, steps, total
 from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
-from edgellm.server.fim import Hole, fill
 from edgellm.server.logprobs import finite, token_texts
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.openai_chat import DONE, finish_reason
 from edgellm.server.prompts import read_prompts
-from edgellm.types import ModelInfo, Request, TokenLogprob
+from edgellm.types import Hole, ModelInfo, Request, TokenLogprob
 
 _RENAMED = {**RENAMED, "n_probs": "logprobs"}
 
@@ -62,7 +61,8 @@ async def _requests(call: Call, info: ModelInfo) -> list[Request]:
     suffix = f.read(call.fields, "suffix", str)
     if suffix:
         prefix = f.read(call.fields, "prompt", str, "")
-        filled = await fill(call.service.client, info, Hole(prefix, suffix), params.max_tokens)
+        hole, most = Hole(prefix, suffix), params.max_tokens
+        filled = await call.service.client.fim_prompt(hole, most, model=info.name)
         return [Request(filled.token_ids, params, model=info.name, adapters=scales)]
     prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)
     return [Request(prompt, params, model=info.name, adapters=scales) for prompt in prompts]

@@ -18,7 +18,7 @@ from edgellm.errors import (
 )
 from edgellm.server.listen import tcp_listener, unix_listener
 from edgellm.server.settings import Settings
-from edgellm.types import LoadOptions, Request, SamplingParams, TokenEvent
+from edgellm.types import Hole, LoadOptions, Request, SamplingParams, SourceFile, TokenEvent
 from tests.mock_model import MockModel, make_manager, noise, says
 from tests.server.serving import serving
 
@@ -57,6 +57,9 @@ def test_every_call_gives_what_it_gives_here(tmp_path: Path) -> None:
         messages = [{"role": "user", "content": "hi"}]
         assert await client.chat_prompt(messages) == "user:hi\nassistant:"
         assert await client.chat_ids(messages) == await local.chat_ids(messages)
+        hole = Hole("ab", "yz", files=(SourceFile("a.py", "one"),))
+        filled = await client.fim_prompt(hole, 4, suffix_limit=1)
+        assert filled == await local.fim_prompt(hole, 4, suffix_limit=1) and filled.suffix_cut == 1
         assert await client.details() == await local.details()
         assert await client.stats() == await local.stats()
         await client.abort("nobody")

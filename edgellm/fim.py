@@ -3,15 +3,15 @@
 The layout is llama.cpp's: files of the repository first, where the model has tokens for them, then
 prefix, suffix and the beginning of what goes between. What is too long for the context is cut, far
 from the hole; prefix and files in whole steps, so that the next keystroke finds the same prompt in
-the cache.
+the cache. Knows nothing of requests and answers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
-from edgellm.client import Client
 from edgellm.errors import BackendError
-from edgellm.types import ModelInfo
+from edgellm.tokenizer.special import FimTokens
+from edgellm.types import FimPrompt, Hole
 
 _REPOSITORY = "myproject\n"
 _FILE = "filename\n"
@@ -20,87 +20,66 @@ _SUFFIX_SHARE = 4  # the suffix may take one part in so many of the room
 _RESERVED = 256  # tokens for the answer where it has no limit
 
 
-@dataclass(frozen=True)
-class File:
-    """Another file of the repository."""
+class Vocabulary(Protocol):
+    """What is asked of a tokenizer."""
 
-    name: str
-    text: str
+    bos_id: int | None
+    add_bos: bool
+    fim: FimTokens
 
-
-@dataclass(frozen=True)
-class Hole:
-    """What lies around the cursor. prompt: the beginning of the answer. files: oldest first."""
-
-    prefix: str
-    suffix: str
-    prompt: str = ""
-    files: tuple[File, ...] = ()
+    def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        """Token ids of a text."""
 
 
-@dataclass(frozen=True)
-class Filled:
-    """A prompt, and how many tokens of the prefix, the suffix and the files were left out."""
-
-    token_ids: tuple[int, ...]
-    prefix_cut: int = 0
-    suffix_cut: int = 0
-    files_cut: int = 0
-
-
-async def fill(
-    client: Client,
-    info: ModelInfo,
+def fill(
+    vocabulary: Vocabulary,
+    context_length: int,
     hole: Hole,
-    max_tokens: int | None,
+    max_tokens: int | None = None,
     suffix_limit: int | None = None,
-) -> Filled:
+) -> FimPrompt:
     """The prompt for a hole. max_tokens: of the answer. suffix_limit: tokens, None is no limit.
 
     BackendError when the model has no tokens for it.
     """
-    details = await client.details(info.name)
-    fim = details.fim
-    missing = [role for role in ("prefix", "suffix", "middle") if role not in fim]
-    if missing:
+    fim = vocabulary.fim
+    if fim.prefix is None or fim.suffix is None or fim.middle is None:
         raise BackendError(
-            f"{info.name} cannot fill in the middle: it has no {missing[0]} token; "
+            "the model cannot fill in the middle: it has no tokens for prefix, suffix and middle; "
             "a model trained for code completion is needed"
         )
 
-    async def ids(text: str) -> list[int]:
-        return await client.tokenize(text, False, False, info.name) if text else []
+    def ids(text: str) -> list[int]:
+        return vocabulary.encode(text, False, False) if text else []
 
-    prefix, suffix = await ids(hole.prefix), await ids(hole.suffix)
-    middle = [fim["middle"], *await ids(hole.prompt)]
-    begin = [details.bos_id] if details.add_bos and details.bos_id is not None else []
-    has_layout = "repository" in fim and "file_separator" in fim
-    head = [fim["repository"], *await ids(_REPOSITORY)] if has_layout else []
-    separator = [fim["file_separator"], *await ids(_FILE)] if has_layout else []
-    files = []
-    for file in hole.files:
-        if has_layout:
-            files.append([fim["file_separator"], *await ids(f"{file.name}\n{file.text}")])
-        else:
-            files.append(await ids(file.text))
-    if not files:
-        head, separator = [], []
+    prefix, suffix = ids(hole.prefix), ids(hole.suffix)
+    middle = [fim.middle, *ids(hole.prompt)]
+    begin = [vocabulary.bos_id] if vocabulary.add_bos and vocabulary.bos_id is not None else []
+    head: list[int] = []
+    separator: list[int] = []
+    if fim.repository is None or fim.file_separator is None:
+        files = [ids(file.text) for file in hole.files]
+    else:
+        mark = fim.file_separator
+        files = [[mark, *ids(f"{file.name}\n{file.text}")] for file in hole.files]
+        if files:
+            head, separator = [fim.repository, *ids(_REPOSITORY)], [mark, *ids(_FILE)]
 
     reserved = _RESERVED if max_tokens is None else max_tokens
     fixed = len(begin) + len(head) + len(separator) + len(middle) + 2
-    room = max(0, info.context_length - reserved - fixed - 1)
+    room = max(0, context_length - reserved - fixed - 1)
     most = max(room // _SUFFIX_SHARE, room - len(prefix))
     most = most if suffix_limit is None else min(most, suffix_limit)
     kept_suffix = suffix[:most]
     kept_prefix = _tail(prefix, room - len(kept_suffix))
     kept_files = _last_files(files, room - len(kept_suffix) - len(kept_prefix))
-    if files and not kept_files:
+    if not kept_files:
         head, separator = [], []
     token_ids = [*begin, *head]
     for own in kept_files:
         token_ids += own
-    token_ids += [*separator, fim["prefix"], *kept_prefix, fim["suffix"], *kept_suffix, *middle]
-    return Filled(
+    token_ids += [*separator, fim.prefix, *kept_prefix, fim.suffix, *kept_suffix, *middle]
+    return FimPrompt(
         tuple(token_ids),
         len(prefix) - len(kept_prefix),
         len(suffix) - len(kept_suffix),
