@@ -36,7 +36,7 @@ CACHES = {"plain": ("f32", 20), "window": ("q8_0", 64), "soft-cap": ("q4_0", 32)
 
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=lambda fmt: fmt.name)
 def test_product_of_each_format(backend: OpenCLBackend, fmt: Format) -> None:
-    check_products(backend, fmt, (1, 3))
+    check_products(backend, fmt, (1,))  # each kernel takes a second to build
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
