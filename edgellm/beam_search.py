@@ -11,7 +11,7 @@ Source: Lowerre 1976; the mean and the end of the search as in Wu et al. 2016 an
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence as Seq
 from dataclasses import dataclass, field, replace
 
 from edgellm.constraints import Constraint
@@ -214,7 +214,7 @@ class BeamStep:
     def begin(self) -> None:
         self.search.begin()
 
-    def take(self, rows: Rows) -> bool:
+    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         if not self.search.is_over:
             self.search.report(self.beam, rows[-1])
         return True

@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence as Seq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence as Seq
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -46,12 +46,38 @@ class Runner(Protocol):
     def close(self) -> None: ...
 
 
-class Engine:
-    """One model's sequences, each with the consumer of its logits."""
+class Speculator(Protocol):
+    """Who guesses tokens ahead. most: guesses for one sequence."""
 
-    def __init__(self, runner: Runner, scheduler: Scheduler) -> None:
+    @property
+    def most(self) -> int: ...
+
+    def draft(self, sequences: Seq[Sequence]) -> Mapping[Sequence, list[int]]: ...
+
+    def observe(self, rows: int, seconds: float) -> None: ...
+
+    def forget(self, sequence: Sequence) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Engine:
+    """One model's sequences, each with the consumer of its logits.
+
+    speculation: guesses tokens; None computes one of each answer per step. clock: seconds.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        scheduler: Scheduler,
+        speculation: Speculator | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._runner = runner
         self._scheduler = scheduler
+        self._speculation = speculation
+        self._clock = clock
         self._consumers: dict[Sequence, Consumer] = {}
         self._followers: dict[Sequence, list[Consumer]] = {}  # of a prompt that is computed once
         self._seq_ids = count()
@@ -128,9 +154,11 @@ class Engine:
     def step(self) -> None:
         """Computes one batch. Whatever goes wrong is told to the consumers it concerns."""
         chunks: list[Chunk] = []
-        begun = time.perf_counter()
+        drafted = self._draft()
+        begun = self._clock()
         try:
             chunks = self._scheduler.schedule()
+            self._withdraw(drafted.difference(chunk.sequence for chunk in chunks))
             self._runner.copy(self._scheduler.take_copies())
             batch = self._runner.pack(chunks)
             for chunk in chunks:
@@ -144,11 +172,13 @@ class Engine:
             return
         self._steps += 1
         self._hand_out(chunks, logits)
-        self._scheduler.observe(chunks, time.perf_counter() - begun)
+        self._observe(chunks, self._clock() - begun)
 
     def close(self) -> None:
         """Ends all sequences and gives back what the backend holds."""
         self._abort(self._consumers.values())
+        if self._speculation is not None:
+            self._speculation.close()
         self._runner.close()
 
     def check_integrity(self) -> None:
@@ -170,6 +200,33 @@ class Engine:
             blocks=tuple(pool.num_blocks for pool in self._scheduler.tables.pools),
         )
 
+    def _draft(self) -> set[Sequence]:
+        """Puts guesses at the end of sequences, for one step; who has some."""
+        speculation = self._speculation
+        if speculation is None or not self._scheduler.can_draft(speculation.most):
+            return set()
+        try:
+            drafts = speculation.draft(self._scheduler.running)
+        except Exception:
+            _log.exception("guessing failed, and is left from now on")
+            self._speculation = None
+            speculation.close()
+            return set()
+        for sequence, tokens in drafts.items():
+            sequence.token_ids += tokens
+            sequence.num_draft_tokens = len(tokens)
+        return set(drafts)
+
+    def _withdraw(self, sequences: Iterable[Sequence]) -> None:
+        """Takes the guesses of those that the step has no room for back."""
+        for sequence in sequences:
+            self._scheduler.rollback(sequence, sequence.num_draft_tokens)
+
+    def _observe(self, chunks: list[Chunk], seconds: float) -> None:
+        self._scheduler.observe(chunks, seconds)
+        if self._speculation is not None and all(chunk.is_decode for chunk in chunks):
+            self._speculation.observe(sum(chunk.count for chunk in chunks), seconds)
+
     def _hand_out(self, chunks: list[Chunk], logits: Rows) -> None:
         """Gives each sequence its rows of logits, which lie in the order of the chunks."""
         first = 0
@@ -184,9 +241,10 @@ class Engine:
         """Gives rows to the sequence's consumer; those of a new prompt to all who follow, too."""
         takers = [sequence, *self._fork(sequence)]
         for taker in takers:
+            drafts = taker.withdraw_drafts()
             num_tokens = len(taker.token_ids)
             try:
-                finished = self._consumers[taker].take(rows)
+                finished = self._take_one(taker, rows, drafts)
             except Exception as error:
                 self._fail(taker, error)
                 continue
@@ -194,6 +252,13 @@ class Engine:
             if finished:
                 self._scheduler.finish(taker)
                 self._leave(taker)
+
+    def _take_one(self, taker: Sequence, rows: Rows, drafts: list[int]) -> bool:
+        try:
+            return self._consumers[taker].take(rows, drafts)
+        finally:
+            if drafts:
+                self._scheduler.settle(taker, drafts)
 
     def _fork(self, sequence: Sequence) -> list[Sequence]:
         """Lets those who follow this sequence begin where it is."""
@@ -220,6 +285,8 @@ class Engine:
 
     def _leave(self, sequence: Sequence) -> list[Consumer]:
         """Forgets a sequence; its consumer, and those who waited for its prompt."""
+        if self._speculation is not None:
+            self._speculation.forget(sequence)
         return [self._consumers.pop(sequence), *self._followers.pop(sequence)]
 
 

@@ -4,7 +4,8 @@ Runs in the engine's thread. Knows nothing of scheduling, batches or how logits 
 """
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,8 +32,12 @@ class Consumer(Protocol):
     def begin(self) -> None:
         """The first step with this sequence is about to run."""
 
-    def take(self, rows: Rows) -> bool:
-        """Logits of the positions just computed; True when the sequence is finished."""
+    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
+        """Logits of the positions just computed; True when the sequence is finished.
+
+        drafts: the tokens that all rows but the first were computed after, guesses that are not in
+        the sequence. A row counts if the tokens appended so far are those guessed before it.
+        """
 
     def abort(self) -> None:
         """The request is no longer wanted."""
@@ -61,16 +66,29 @@ class Generation:
     submitted: float = field(default_factory=time.monotonic)
     _begun: float | None = None
     _first: float | None = None
+    _drafts: deque[int] = field(default_factory=deque)  # that may still prove right, in this step
+    _drafted: int = 0
+    _accepted: int = 0
 
     def begin(self) -> None:
         if self._begun is None:
             self._begun = time.monotonic()
 
-    def take(self, rows: Rows) -> bool:
+    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         if self.max_tokens == 0:  # the prompt alone was wanted in the cache
             self._finish("length")
             return True
-        row = rows[-1]
+        self._drafts = deque(drafts)
+        self._drafted += len(drafts)
+        begun, accepted, place = len(self.sequence.token_ids), self._accepted, 0
+        while place < len(rows) and place == self._accepted - accepted:
+            if self._advance(rows[place]):
+                return True
+            place = len(self.sequence.token_ids) - begun
+        return False
+
+    def _advance(self, row: Rows) -> bool:
+        """Draws a token; with those that must follow it, if any. True when the answer ends."""
         forced = self._forced() if self._num_generated == 0 else []
         if not forced:
             token = self._sample(row)
@@ -110,6 +128,10 @@ class Generation:
         """Adds a token and emits its text; True when the answer ends with it."""
         sequence = self.sequence
         sequence.token_ids.append(token)
+        if self._drafts and self._drafts.popleft() == token:
+            self._accepted += 1
+        else:
+            self._drafts.clear()
         if self._first is None:
             self._first = time.monotonic()
         is_end = token in self.tokenizer.eog_ids
@@ -143,7 +165,13 @@ class Generation:
         timings = Timings(begun - self.submitted, first - self.submitted, now - first)
         sequence = self.sequence
         cached = min(sequence.num_cached_tokens or 0, sequence.num_prompt_tokens)
-        usage = Usage(sequence.num_prompt_tokens, self._num_generated, cached)
+        usage = Usage(
+            sequence.num_prompt_tokens,
+            self._num_generated,
+            cached,
+            drafted_tokens=self._drafted,
+            accepted_tokens=self._accepted,
+        )
         text += self.detokenizer.flush()
         if logprob is None and self.sequence.params.logprobs is not None:
             logprob = ()
@@ -189,7 +217,7 @@ class Scoring:
     def begin(self) -> None:
         pass
 
-    def take(self, rows: Rows) -> bool:
+    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         computed = self.sequence.num_computed_tokens
         self.take_rows(computed - len(rows), rows)
         finished = computed == len(self.sequence.token_ids)

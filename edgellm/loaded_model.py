@@ -20,6 +20,7 @@ from edgellm.block_pool import BlockPool
 from edgellm.chat_template import ChatTemplate, load_chat_template
 from edgellm.cold_experts import ColdExperts, ExpertBytes, expert_bytes
 from edgellm.constraints import Words
+from edgellm.drafters import Drafter, PromptLookup, Speculation
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
 from edgellm.fim import fill
@@ -170,7 +171,8 @@ def load_model(
         adapters = open_adapters(options.adapters, config.architecture)
         opened.callback(adapters.close)
         tokenizer = load_tokenizer(file)
-        ready = make_ready(file, config, options, backends, adapters.adapters)
+        drafters = (PromptLookup(),)
+        ready = make_ready(file, config, options, backends, adapters.adapters, drafters)
         opened.pop_all()  # the model closes them
     advice = advised_by(file, lambda text: note(f"{name}: {text}"))
     info = ModelInfo(
@@ -219,9 +221,11 @@ def make_ready(
     options: LoadOptions,
     backends: Backends,
     adapters: tuple[Adapter, ...] = (),
+    drafters: tuple[Drafter, ...] = (),
 ) -> Ready:
     """Records the file's program and binds it to cache storage and one of the backends.
 
+    drafters: guess tokens ahead; without any, each step computes one of each answer.
     Errors are those of load_model. The files must stay open until the engine is closed.
     """
     backend, types = _check(options)
@@ -251,7 +255,8 @@ def make_ready(
     after_step = ColdExperts(file, usable).trim if program.experts_on_disk else None
     runner = ModelRunner(bound.executable, program, bound.store, after_step)
     states = BlockPool(bound.num_slots) if bound.num_slots else None
-    engine = Engine(runner, Scheduler(pools, limits, states, StepCost()))
+    speculation = Speculation(drafters, limits, states is not None) if drafters else None
+    engine = Engine(runner, Scheduler(pools, limits, states, StepCost()), speculation)
     kv_cache_type = options.kv_cache_type or ROWS[backend].kv_cache_type
     return Ready(backend, bound.where, kv_cache_type, limits, program, bound.kv, engine)
 

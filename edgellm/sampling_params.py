@@ -227,6 +227,12 @@ class SamplingParams:
         "when the text repeats itself: off, warn or stop",
         choices=("off", "warn", "stop"),
     )
+    speculation: Literal["auto", "off"] = option(
+        CHOICE,
+        "auto",
+        "guess tokens ahead, where that is faster; the text stays the same",
+        choices=("auto", "off"),
+    )
 
     def __new__(cls, **given: Any) -> Self:
         params = super().__new__(cls)

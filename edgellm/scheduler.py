@@ -94,6 +94,32 @@ class Scheduler:
         del sequence.token_ids[length:]
         sequence.num_draft_tokens = 0
 
+    def settle(self, sequence: Sequence, drafts: list[int]) -> None:
+        """Takes back what was computed of wrong guesses.
+
+        drafts: those withdrawn from a sequence which was computed with them, and has since got the
+        tokens that its model drew.
+        """
+        sure = sequence.num_computed_tokens - len(drafts)
+        drawn = sequence.token_ids[sure:]
+        right = next(
+            (i for i, (a, b) in enumerate(zip(drafts, drawn, strict=False)) if a != b),
+            min(len(drafts), len(drawn)),
+        )
+        sequence.token_ids[sure:] = drafts
+        self.rollback(sequence, len(drafts) - right)
+        sequence.token_ids += drawn[right:]
+
+    def can_draft(self, most: int) -> bool:
+        """Whether the next step only decodes, with room for `most` guesses for each sequence.
+
+        Guesses would delay a prompt, and must not take another sequence's blocks.
+        """
+        if not self.running or not all(s.is_decode for s in self.running):
+            return False
+        each = self.limits.blocks_of(most) + 2
+        return all(pool.num_free >= each * len(self.running) for pool in self.tables.pools)
+
     def schedule(self) -> list[Chunk]:
         """The chunks of the next step; their blocks are in the sequences' tables."""
         self._steps += 1

@@ -55,6 +55,13 @@ class Sequence:
             adapter_scales=self.adapter_scales,
         )
 
+    def withdraw_drafts(self) -> list[int]:
+        """Takes the guesses off the end of token_ids; num_draft_tokens still counts them."""
+        end = len(self.token_ids) - self.num_draft_tokens
+        drafts = self.token_ids[end:]
+        del self.token_ids[end:]
+        return drafts
+
     @property
     def num_remaining_tokens(self) -> int:
         """Tokens that are not computed yet."""

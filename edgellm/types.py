@@ -32,11 +32,14 @@ class Usage:
     """Token counts of one request.
 
     cached_tokens: those of the prompt that were found in the cache and not computed again.
+    drafted_tokens: those of the answer that were guessed ahead, accepted_tokens: rightly.
     """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("binding",),
     ("placement",),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull"),
-    ("beam_search", "mixed", "fim"),
+    ("beam_search", "mixed", "fim", "drafters"),
     (
         "model_runner",
         "generation",

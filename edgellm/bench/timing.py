@@ -120,7 +120,7 @@ class _Feed:
     def begin(self) -> None:
         pass
 
-    def take(self, rows: Rows) -> bool:
+    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         return False  # more tokens may come
 
     def abort(self) -> None:

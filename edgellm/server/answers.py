@@ -130,6 +130,8 @@ def total(answers: list[Answer]) -> Usage:
         usages[0].prompt_tokens,
         sum(usage.completion_tokens for usage in usages),
         max(usage.cached_tokens for usage in usages),
+        sum(usage.drafted_tokens for usage in usages),
+        sum(usage.accepted_tokens for usage in usages),
     )
 
 
@@ -138,6 +140,7 @@ def llama_timings(usage: Usage, timings: Timings) -> Mapping[str, Any]:
     computed = usage.prompt_tokens - usage.cached_tokens
     prompt_ms = 1000 * max(0.0, timings.first_token - timings.queued)
     predicted_ms = 1000 * timings.decode
+    drafts = {"draft_n": usage.drafted_tokens, "draft_n_accepted": usage.accepted_tokens}
     return {
         "cache_n": usage.cached_tokens,
         "prompt_n": computed,
@@ -150,6 +153,7 @@ def llama_timings(usage: Usage, timings: Timings) -> Mapping[str, Any]:
         "predicted_per_second": 1000 * usage.completion_tokens / predicted_ms
         if predicted_ms
         else 0.0,
+        **(drafts if usage.drafted_tokens else {}),
     }
 
 

@@ -1,0 +1,7 @@
+"""Guesses for tokens to come, so that one step computes several that prove right."""
+
+from edgellm.drafters.drafter import Drafter
+from edgellm.drafters.prompt_lookup import PromptLookup
+from edgellm.drafters.speculation import Speculation
+
+__all__ = ["Drafter", "PromptLookup", "Speculation"]

@@ -1,0 +1,31 @@
+"""What every source of guesses is asked for. Knows nothing of steps, engines or logits."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from edgellm.sequence import Sequence
+
+
+class Drafter(Protocol):
+    """Guesses what sequences go on with. It sees their tokens, and may do so at every step.
+
+    No guess can change an answer: one that is not what the model draws itself is taken back.
+    """
+
+    def chances(self, sequence: Sequence, most: int) -> list[float]:
+        """How likely each of its next guesses is right, given that those before it are.
+
+        At most `most`; empty when it has none. The sequence's tokens are sure.
+        """
+
+    def seconds(self, count: int) -> float:
+        """What making so many guesses takes."""
+
+    def draft(self, counts: Mapping[Sequence, int]) -> dict[Sequence, list[int]]:
+        """So many guesses for each, or fewer. Called at every step, perhaps with no sequence."""
+
+    def forget(self, sequence: Sequence) -> None:
+        """The sequence has ended; one that was never seen is no error."""
+
+    def close(self) -> None:
+        """Gives back what it holds."""
