@@ -205,8 +205,10 @@ class Engine:
         speculation = self._speculation
         if speculation is None or not self._scheduler.can_draft(speculation.most):
             return set()
+        # Forks begin where their prompt ends, with no guess computed.
+        alone = [s for s in self._scheduler.running if not self._followers[s]]
         try:
-            drafts = speculation.draft(self._scheduler.running)
+            drafts = speculation.draft(alone)
         except Exception:
             _log.exception("guessing failed, and is left from now on")
             self._speculation = None

@@ -33,7 +33,7 @@ class Speculation:
         self._replays = replays
 
     def draft(self, sequences: Seq[Sequence]) -> dict[Sequence, list[int]]:
-        """Guesses for what these go on with, the running ones, which all decode."""
+        """Guesses for what these go on with. The next step will do nothing but decode them."""
         counts: dict[Drafter, dict[Sequence, int]] = {drafter: {} for drafter in self._drafters}
         rows = len(sequences)
         tokens = float(rows)

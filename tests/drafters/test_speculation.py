@@ -81,7 +81,7 @@ def test_guesses_right_or_wrong_change_nothing(name: str, wrong: list[bool]) -> 
         assert done.usage.accepted_tokens == done.usage.drafted_tokens > 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     guesses=st.lists(st.lists(st.integers(0, 257), max_size=4), min_size=1, max_size=9),
     prompts=st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=5),
@@ -137,6 +137,17 @@ def test_right_guesses_save_steps() -> None:
     assert done.text == text
     assert len(model.batches) < len(text) / 2
     assert done.usage.accepted_tokens == done.usage.drafted_tokens > len(text) / 2
+
+
+def test_forks_begin_without_guesses() -> None:
+    params = SamplingParams(temperature=1.2, seed=7, max_tokens=12)
+    texts, drafter = [], Scripted(lambda tokens: [1, 2, 3])
+    for engine in (make_engine(MockModel(noise)), speculating(MockModel(noise), drafter)):
+        first, *others = (generation(PROMPT, params, index)[0] for index in range(3))
+        engine.add(first, *others)
+        finish(engine)
+        texts.append([one.sequence.token_ids for one in (first, *others)])
+    assert texts[0] == texts[1]
 
 
 def test_a_request_may_do_without() -> None:
