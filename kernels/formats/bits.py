@@ -10,9 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from edgellm.kernels.formats.fields import affine, bit_sequence, halves
+from edgellm.kernels.formats.fields import affine, bit_sequence, half_bytes, halves, pack_sequence
 from edgellm.kernels.formats.format import Blocks, Format, Values
 from edgellm.kernels.formats.scalar import half
+from edgellm.kernels.formats.search import (
+    as_half,
+    fit_scale,
+    integers,
+    inverse,
+    round_away,
+    sums,
+    total,
+)
 from edgellm.kernels.formats.words import Table, bits_of_bytes, pack, store8
 
 # What the weights of one byte are: eight signs, or four of -1..2.
@@ -48,7 +57,30 @@ def unpack_q2_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
         store8(q, 8 * k, _FOURS[int(src[2 + 2 * k])] | _FOURS[int(src[3 + 2 * k])] << 32)
 
 
+def quantize_q1_0(values: Values, importance: Values | None = None) -> Blocks:
+    """The mean magnitude and the signs; without importance the same bytes as ggml's reference."""
+    if importance is None:
+        # Added one after another, as the reference does: halves may round otherwise.
+        added: Values = np.cumsum(np.abs(values), axis=1)[:, -1:]
+        d = added / np.float32(values.shape[1])
+    else:
+        d = sums(importance, np.abs(values)) / total(importance)
+    return np.concatenate([half_bytes(d), pack_sequence((values >= 0).astype(np.uint8))], axis=1)
+
+
+def quantize_q2_0(values: Values, importance: Values | None = None) -> Blocks:
+    """Without importance -1, 0 and 1 of the largest magnitude, the same bytes as ggml's reference;
+    with it the scale of least error of -1 to 2."""
+    if importance is None:
+        d = np.abs(values).max(axis=1, keepdims=True)
+    else:
+        d = as_half(fit_scale(values, importance, integers(-1, 2)))
+    stored = half_bytes(d)
+    q = (round_away(values * inverse(d)) + 1).clip(0, 3).astype(np.uint8)
+    return np.concatenate([stored, pack_sequence(q, 2)], axis=1)
+
+
 FORMATS = (
-    Format(41, "Q1_0", 128, 18, dequantize_q1_0, None, unpack_q1_0),
-    Format(42, "Q2_0", 64, 18, dequantize_q2_0, None, unpack_q2_0),
+    Format(41, "Q1_0", 128, 18, dequantize_q1_0, quantize_q1_0, unpack_q1_0),
+    Format(42, "Q2_0", 64, 18, dequantize_q2_0, quantize_q2_0, unpack_q2_0),
 )

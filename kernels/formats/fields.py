@@ -23,6 +23,19 @@ def planes(data: Blocks, bits: int) -> Blocks:
     return data[..., None, :] >> shifts & np.uint8((1 << bits) - 1)
 
 
+def pack_planes(fields: Blocks, bits: int) -> Blocks:
+    """The inverse of `planes`: fields (..., 8 // bits, m) -> bytes (..., m)."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
+    packed: Blocks = np.bitwise_or.reduce(fields << shifts, axis=-2)
+    return packed
+
+
+def pack_sequence(fields: Blocks, bits: int = 1) -> Blocks:
+    """The inverse of `bit_sequence`: fields (..., m * 8 // bits) -> bytes (..., m)."""
+    per_byte = 8 // bits
+    return pack_planes(fields.reshape(*fields.shape[:-1], -1, per_byte).swapaxes(-1, -2), bits)
+
+
 def bit_sequence(data: Blocks, bits: int = 1) -> Blocks:
     """Split bytes (..., m) into (..., m * 8 // bits): the fields of a byte follow each other."""
     return planes(data, bits).swapaxes(-1, -2).reshape(*data.shape[:-1], -1)
@@ -49,10 +62,3 @@ def half_bytes(values: Values) -> Blocks:
             "cannot quantise: a block holds NaN, infinity or values beyond a half's range"
         )
     return rounded.view(np.uint8)
-
-
-def inverse(scales: Values) -> Values:
-    """1 / scales, or 0 where that is not finite (a block of zeros, or nearly)."""
-    with np.errstate(divide="ignore", over="ignore"):
-        result = 1 / scales
-    return np.where(np.isfinite(result), result, np.float32(0))

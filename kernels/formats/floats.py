@@ -13,7 +13,7 @@ def dequantize_f32(blocks: Blocks) -> Values:
     return blocks.view("<f4").astype(np.float32, copy=False)
 
 
-def quantize_f32(values: Values) -> Blocks:
+def quantize_f32(values: Values, importance: Values | None = None) -> Blocks:
     """Bytes as they are."""
     return values.astype("<f4", copy=False).view(np.uint8)
 
@@ -23,7 +23,7 @@ def dequantize_f16(blocks: Blocks) -> Values:
     return blocks.view("<f2").astype(np.float32)
 
 
-def quantize_f16(values: Values) -> Blocks:
+def quantize_f16(values: Values, importance: Values | None = None) -> Blocks:
     """Round to nearest even; what lies beyond a half becomes infinite, as IEEE says."""
     with np.errstate(over="ignore"):
         return values.astype("<f2").view(np.uint8)
@@ -34,7 +34,7 @@ def dequantize_bf16(blocks: Blocks) -> Values:
     return (blocks.view("<u2").astype(np.uint32) << 16).view(np.float32)
 
 
-def quantize_bf16(values: Values) -> Blocks:
+def quantize_bf16(values: Values, importance: Values | None = None) -> Blocks:
     """Round to nearest even; a NaN stays one and turns quiet."""
     bits = values.view(np.uint32)
     rounded = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
@@ -48,7 +48,7 @@ def dequantize_f64(blocks: Blocks) -> Values:
         return blocks.view("<f8").astype(np.float32)
 
 
-def quantize_f64(values: Values) -> Blocks:
+def quantize_f64(values: Values, importance: Values | None = None) -> Blocks:
     """Exact."""
     return values.astype("<f8").view(np.uint8)
 

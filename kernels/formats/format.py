@@ -3,7 +3,10 @@
 A format file registers one or more `Format` rows. The functions of a row:
 
 - `dequantize(blocks)`: uint8 (n, type_size) -> float32 (n, block_size), in numpy, the reference.
-- `quantize(values)`: float32 (n, block_size) -> uint8 (n, type_size), or None when not offered.
+- `quantize(values, importance)`: float32 (n, block_size) -> uint8 (n, type_size). importance: how
+  much the squared error of each weight counts, float32 (n, block_size) above zero, or None when
+  all count the same. Where ggml's reference rounds plainly, its bytes without importance. A type
+  has no quantiser (None) when it is not offered.
 - `unpack(src, q, scales, mins)`: one block, written in the part of Python that Numba compiles, so
   that it runs as it is on numpy arrays and, compiled, on raw pointers. It reads `src` (uint8,
   type_size bytes) and writes `q` (int8, block_size), `scales` and `mins` (float32, one per group)
@@ -20,6 +23,9 @@ import numpy.typing as npt
 Blocks = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
 
+_LARGEST = np.float32(2.0**40)  # far beyond what blocks can hold; squares of it are still finite
+_LEAST_IMPORTANCE = np.float32(1e-5)  # of a weight, in units of the largest of its block
+
 
 @dataclass(frozen=True)
 class Format:
@@ -30,7 +36,7 @@ class Format:
     block_size: int
     type_size: int
     dequantize: Callable[[Blocks], Values]
-    quantize: Callable[[Values], Blocks] | None = None
+    quantize: Callable[[Values, Values | None], Blocks] | None = None
     unpack: Callable[..., None] | None = None
     group_size: int = 32  # weights that share a scale in `unpack`: 16 or 32
     has_min: bool = False
@@ -50,9 +56,27 @@ def dequantize_rows(fmt: Format, rows: Blocks) -> Values:
     return values.reshape(*rows.shape[:-1], rows.shape[-1] // fmt.type_size * fmt.block_size)
 
 
-def quantize_rows(fmt: Format, values: Values) -> Blocks:
-    """float32 (..., columns) -> uint8 (..., row_bytes)."""
+def quantize_rows(fmt: Format, values: Values, importance: Values | None = None) -> Blocks:
+    """float32 (..., columns) -> uint8 (..., row_bytes).
+
+    importance: float32 that can be broadcast to `values`, not negative: how much the squared error
+    of each weight counts. None: all the same. ValueError for what the type cannot hold.
+    """
     if fmt.quantize is None:
         raise ValueError(f"edgellm does not write {fmt.name}")
-    blocks = fmt.quantize(np.ascontiguousarray(values, np.float32).reshape(-1, fmt.block_size))
+    flat = np.ascontiguousarray(values, np.float32).reshape(-1, fmt.block_size)
+    if fmt.block_size > 1 and not (np.abs(flat) <= _LARGEST).all():  # NaN is not either
+        raise ValueError("cannot quantise: a block holds NaN, infinity or values beyond its range")
+    with np.errstate(all="ignore"):  # of quotients by zero, which count as zero
+        blocks = fmt.quantize(flat, _positive(fmt, values, importance))
     return blocks.reshape(*values.shape[:-1], fmt.row_bytes(values.shape[-1]))
+
+
+def _positive(fmt: Format, values: Values, importance: Values | None) -> Values | None:
+    """Importance in blocks, at most 1 and above zero: a weight of none still counts a little."""
+    if importance is None:
+        return None
+    spread = np.broadcast_to(importance, values.shape).reshape(-1, fmt.block_size)
+    most = spread.max(axis=1, keepdims=True)
+    shares = np.where(most > 0, spread / most, np.float32(1)).astype(np.float32)
+    return np.maximum(shares, _LEAST_IMPORTANCE)

@@ -14,10 +14,9 @@ A row of the IQ3 grids is 4 weights, of the others 8; `qs` is the row number, `q
 Signs are one bit a weight, set for minus. Where eight share a 7-bit field (the `signs` words, which
 keep s in their top 4 bits, and the top of IQ2_XS's `qs`), the eighth makes the number of minuses
 even. Two four-bit scales share a byte, low nibble first.
-The grids themselves come from the `gguf` package, on first use: importing it takes a while.
+The grids themselves are in `grids.py`, how blocks are written in `iq_codebook_write.py`.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,20 +24,18 @@ import numpy.typing as npt
 
 from edgellm.kernels.formats.fields import affine, bit_sequence, halves
 from edgellm.kernels.formats.format import Blocks, Format, Values
+from edgellm.kernels.formats.grids import Grid, grid
+from edgellm.kernels.formats.iq_codebook_write import (
+    quantize_iq1_m,
+    quantize_iq1_s,
+    quantize_iq2_s,
+    quantize_iq2_xs,
+    quantize_iq2_xxs,
+    quantize_iq3_s,
+    quantize_iq3_xxs,
+)
 from edgellm.kernels.formats.scalar import half
 from edgellm.kernels.formats.words import Table, bits_of_bytes, negate8, pack, store8, subtract8
-
-Grid = npt.NDArray[np.int8]
-
-
-@cache
-def _grid(name: str) -> Grid:
-    """All rows of the grid of the format `name`."""
-    from gguf import quants
-
-    owner = getattr(quants, name)
-    owner.init_grid()
-    return np.array(owner.grid[0, 0], np.int8)
 
 
 def _even_bytes() -> Blocks:
@@ -49,12 +46,12 @@ def _even_bytes() -> Blocks:
 
 _MINUS = Table(lambda: bits_of_bytes(0, 255))
 _EVEN_MINUS = Table(lambda: bits_of_bytes(0, 255)[_even_bytes()])
-IQ2_XXS = Table(lambda: pack(_grid("IQ2_XXS")))
-IQ2_XS = Table(lambda: pack(_grid("IQ2_XS")))
-IQ2_S = Table(lambda: pack(_grid("IQ2_S")))
-IQ3_XXS = Table(lambda: pack(_grid("IQ3_XXS")))
-IQ3_S = Table(lambda: pack(_grid("IQ3_S")))
-IQ1 = Table(lambda: pack(8 * _grid("IQ1_S") + 9))
+IQ2_XXS = Table(lambda: pack(grid("IQ2_XXS")))
+IQ2_XS = Table(lambda: pack(grid("IQ2_XS")))
+IQ2_S = Table(lambda: pack(grid("IQ2_S")))
+IQ3_XXS = Table(lambda: pack(grid("IQ3_XXS")))
+IQ3_S = Table(lambda: pack(grid("IQ3_S")))
+IQ1 = Table(lambda: pack(8 * grid("IQ1_S") + 9))
 
 
 # ---------------------------------------------------------------- numpy
@@ -89,21 +86,21 @@ def dequantize_iq2_xxs(blocks: Blocks) -> Values:
     rows = _fields(pairs[:, 0::2], 8, 4)
     signs = _even_bytes()[_fields(pairs[:, 1::2], 7, 4)]
     scales = halves(blocks, 0) * np.float32(0.125) * _odd(pairs[:, 1::2] >> 28)
-    return affine(_signed(_grid("IQ2_XXS")[rows], signs), scales)
+    return affine(_signed(grid("IQ2_XXS")[rows], signs), scales)
 
 
 def dequantize_iq2_xs(blocks: Blocks) -> Values:
     """Reference for IQ2_XS."""
     codes = _words(blocks[:, 2:66], "<u2")
     scales = halves(blocks, 0) * np.float32(0.125) * _odd(bit_sequence(blocks[:, 66:], 4))
-    return affine(_signed(_grid("IQ2_XS")[codes & 511], _even_bytes()[codes >> 9]), scales)
+    return affine(_signed(grid("IQ2_XS")[codes & 511], _even_bytes()[codes >> 9]), scales)
 
 
 def dequantize_iq2_s(blocks: Blocks) -> Values:
     """Reference for IQ2_S."""
     rows = blocks[:, 2:34] + 256 * _fields(blocks[:, 66:74], 2, 4)
     scales = halves(blocks, 0) * np.float32(0.125) * _odd(bit_sequence(blocks[:, 74:], 4))
-    return affine(_signed(_grid("IQ2_S")[rows], blocks[:, 34:66]), scales)
+    return affine(_signed(grid("IQ2_S")[rows], blocks[:, 34:66]), scales)
 
 
 def dequantize_iq3_xxs(blocks: Blocks) -> Values:
@@ -111,19 +108,19 @@ def dequantize_iq3_xxs(blocks: Blocks) -> Values:
     words = _words(blocks[:, 66:], "<u4")
     scales = halves(blocks, 0) * np.float32(0.25) * _odd(words >> 28)
     signs = _even_bytes()[_fields(words, 7, 4)]
-    return affine(_signed(_grid("IQ3_XXS")[blocks[:, 2:66]], signs), scales)
+    return affine(_signed(grid("IQ3_XXS")[blocks[:, 2:66]], signs), scales)
 
 
 def dequantize_iq3_s(blocks: Blocks) -> Values:
     """Reference for IQ3_S."""
     rows = blocks[:, 2:66] + 256 * _fields(blocks[:, 66:74], 1, 8)
     scales = halves(blocks, 0) * _odd(bit_sequence(blocks[:, 106:], 4))
-    return affine(_signed(_grid("IQ3_S")[rows], blocks[:, 74:106]), scales)
+    return affine(_signed(grid("IQ3_S")[rows], blocks[:, 74:106]), scales)
 
 
 def _shifted(rows: npt.NDArray[np.intp], minus: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
     """8 * grid row + 1, or - 1 where `minus`; both (n, 32), the result (n, 32, 8)."""
-    return 8 * _grid("IQ1_S")[rows] + np.where(minus, np.int8(-1), np.int8(1))[..., None]
+    return 8 * grid("IQ1_S")[rows] + np.where(minus, np.int8(-1), np.int8(1))[..., None]
 
 
 def dequantize_iq1_s(blocks: Blocks) -> Values:
@@ -246,11 +243,11 @@ def unpack_iq1_m(src: Any, q: Any, scales: Any, mins: Any) -> None:
 
 
 FORMATS = (
-    Format(16, "IQ2_XXS", 256, 66, dequantize_iq2_xxs, None, unpack_iq2_xxs),
-    Format(17, "IQ2_XS", 256, 74, dequantize_iq2_xs, None, unpack_iq2_xs, group_size=16),
-    Format(18, "IQ3_XXS", 256, 98, dequantize_iq3_xxs, None, unpack_iq3_xxs),
-    Format(19, "IQ1_S", 256, 50, dequantize_iq1_s, None, unpack_iq1_s),
-    Format(21, "IQ3_S", 256, 110, dequantize_iq3_s, None, unpack_iq3_s),
-    Format(22, "IQ2_S", 256, 82, dequantize_iq2_s, None, unpack_iq2_s, group_size=16),
-    Format(29, "IQ1_M", 256, 56, dequantize_iq1_m, None, unpack_iq1_m, group_size=16),
+    Format(16, "IQ2_XXS", 256, 66, dequantize_iq2_xxs, quantize_iq2_xxs, unpack_iq2_xxs),
+    Format(17, "IQ2_XS", 256, 74, dequantize_iq2_xs, quantize_iq2_xs, unpack_iq2_xs, group_size=16),
+    Format(18, "IQ3_XXS", 256, 98, dequantize_iq3_xxs, quantize_iq3_xxs, unpack_iq3_xxs),
+    Format(19, "IQ1_S", 256, 50, dequantize_iq1_s, quantize_iq1_s, unpack_iq1_s),
+    Format(21, "IQ3_S", 256, 110, dequantize_iq3_s, quantize_iq3_s, unpack_iq3_s),
+    Format(22, "IQ2_S", 256, 82, dequantize_iq2_s, quantize_iq2_s, unpack_iq2_s, group_size=16),
+    Format(29, "IQ1_M", 256, 56, dequantize_iq1_m, quantize_iq1_m, unpack_iq1_m, group_size=16),
 )

@@ -15,9 +15,19 @@ from typing import Any
 import numpy as np
 
 from edgellm.kernels.formats.codebook import IQ4, translate8
-from edgellm.kernels.formats.fields import affine, bit_sequence, halves, planes
+from edgellm.kernels.formats.fields import (
+    affine,
+    bit_sequence,
+    half_bytes,
+    halves,
+    pack_planes,
+    pack_sequence,
+    planes,
+)
 from edgellm.kernels.formats.format import Blocks, Format, Values
 from edgellm.kernels.formats.scalar import half
+from edgellm.kernels.formats.search import as_half, codebook, fit_scale, inverse
+from edgellm.kernels.formats.super_blocks import fit_scaled
 from edgellm.kernels.formats.words import high_nibbles, load8, low_nibbles, store8
 
 
@@ -58,7 +68,34 @@ def unpack_iq4_xs(src: Any, q: Any, scales: Any, mins: Any) -> None:
             store8(q, 32 * g + 16 + 8 * k, translate8(high_nibbles(word), IQ4))
 
 
+_LEVELS = codebook(IQ4)
+
+
+def _codes(levels: Values) -> Blocks:
+    """Values of the table (n, ...) -> the nibbles that stand for them."""
+    return np.searchsorted(IQ4, levels).astype(np.uint8)
+
+
+def quantize_iq4_nl(values: Values, importance: Values | None = None) -> Blocks:
+    """The scale of least error."""
+    w = np.ones_like(values) if importance is None else importance
+    d = as_half(fit_scale(values, w, _LEVELS))
+    codes = _codes(_LEVELS.nearest(values * inverse(d), w))
+    return np.concatenate([half_bytes(d), pack_planes(codes.reshape(-1, 2, 16), 4)], axis=1)
+
+
+def quantize_iq4_xs(values: Values, importance: Values | None = None) -> Blocks:
+    """Signed scales of six bits, of least error."""
+    x = values.reshape(-1, 8, 32)
+    w = np.ones_like(x) if importance is None else importance.reshape(x.shape)
+    found = fit_scaled(x, w, _LEVELS, np.arange(-32, 32, dtype=np.float32), -32)
+    scales = (found.scales + 32).astype(np.uint8)
+    codes = pack_planes(_codes(found.levels).reshape(-1, 8, 2, 16), 4).reshape(-1, 128)
+    high, low = pack_sequence(scales >> np.uint8(4), 2), pack_sequence(scales & np.uint8(15), 4)
+    return np.concatenate([half_bytes(found.d), high, low, codes], axis=1)
+
+
 FORMATS = (
-    Format(20, "IQ4_NL", 32, 18, dequantize_iq4_nl, None, unpack_iq4_nl),
-    Format(23, "IQ4_XS", 256, 136, dequantize_iq4_xs, None, unpack_iq4_xs),
+    Format(20, "IQ4_NL", 32, 18, dequantize_iq4_nl, quantize_iq4_nl, unpack_iq4_nl),
+    Format(23, "IQ4_XS", 256, 136, dequantize_iq4_xs, quantize_iq4_xs, unpack_iq4_xs),
 )

@@ -21,6 +21,13 @@ import numpy.typing as npt
 
 from edgellm.kernels.formats.fields import affine, halves, planes
 from edgellm.kernels.formats.format import Blocks, Format, Values
+from edgellm.kernels.formats.k_quants_write import (
+    quantize_q2_k,
+    quantize_q3_k,
+    quantize_q4_k,
+    quantize_q5_k,
+    quantize_q6_k,
+)
 from edgellm.kernels.formats.scalar import half
 from edgellm.kernels.formats.words import high_nibbles, load8, low_nibbles, store8
 
@@ -179,9 +186,19 @@ def unpack_q6_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
 
 
 FORMATS = (
-    Format(10, "Q2_K", 256, 84, dequantize_q2_k, None, unpack_q2_k, group_size=16, has_min=True),
-    Format(11, "Q3_K", 256, 110, dequantize_q3_k, None, unpack_q3_k, group_size=16),
-    Format(12, "Q4_K", 256, 144, dequantize_q4_k, None, unpack_q4_k, has_min=True),
-    Format(13, "Q5_K", 256, 176, dequantize_q5_k, None, unpack_q5_k, has_min=True),
-    Format(14, "Q6_K", 256, 210, dequantize_q6_k, None, unpack_q6_k, group_size=16),
+    Format(
+        10,
+        "Q2_K",
+        256,
+        84,
+        dequantize_q2_k,
+        quantize_q2_k,
+        unpack_q2_k,
+        group_size=16,
+        has_min=True,
+    ),
+    Format(11, "Q3_K", 256, 110, dequantize_q3_k, quantize_q3_k, unpack_q3_k, group_size=16),
+    Format(12, "Q4_K", 256, 144, dequantize_q4_k, quantize_q4_k, unpack_q4_k, has_min=True),
+    Format(13, "Q5_K", 256, 176, dequantize_q5_k, quantize_q5_k, unpack_q5_k, has_min=True),
+    Format(14, "Q6_K", 256, 210, dequantize_q6_k, quantize_q6_k, unpack_q6_k, group_size=16),
 )

@@ -21,11 +21,19 @@ from edgellm.kernels.formats.fields import (
     bit_sequence,
     half_bytes,
     halves,
-    inverse,
     planes,
 )
 from edgellm.kernels.formats.format import Blocks, Format, Values
 from edgellm.kernels.formats.scalar import half
+from edgellm.kernels.formats.search import (
+    as_half,
+    fit_affine,
+    fit_scale,
+    integers,
+    inverse,
+    peak,
+    round_away,
+)
 from edgellm.kernels.formats.words import (
     Table,
     bits_of_bytes,
@@ -125,53 +133,63 @@ def _pack(q: Blocks, bits: int) -> Blocks:
     return np.concatenate([np.packbits(q >> 4, axis=1, bitorder="little"), low], axis=1)
 
 
-def _quantize_signed(values: Values, bits: int) -> Blocks:
-    """The value of largest magnitude becomes the most negative integer; the rest is rounded."""
+def _quantize_signed(values: Values, importance: Values | None, bits: int) -> Blocks:
+    """The value of largest magnitude becomes the most negative integer; the rest is rounded.
+
+    With importance, the scale of least error instead.
+    """
     zero = 1 << (bits - 1)
-    where = np.abs(values).argmax(axis=1, keepdims=True)
-    d = np.take_along_axis(values, where, axis=1) / np.float32(-zero)
+    if importance is None:
+        d = peak(values) / np.float32(-zero)
+    else:
+        d = as_half(fit_scale(values, importance, integers(-zero, zero - 1)))
     stored = half_bytes(d)
-    q = (values * inverse(d) + np.float32(zero + 0.5)).astype(np.uint8)
-    return np.concatenate([stored, _pack(q.clip(0, 2 * zero - 1), bits)], axis=1)
+    q = (values * inverse(d) + np.float32(zero + 0.5)).clip(0, 2 * zero - 1)
+    return np.concatenate([stored, _pack(q.astype(np.uint8), bits)], axis=1)
 
 
-def _quantize_with_min(values: Values, bits: int) -> Blocks:
-    """The smallest value becomes 0, the largest the largest integer; the rest is rounded."""
+def _quantize_with_min(values: Values, importance: Values | None, bits: int) -> Blocks:
+    """The smallest value becomes 0, the largest the largest integer; the rest is rounded.
+
+    With importance, the scale and minimum of least error instead.
+    """
     top = (1 << bits) - 1
-    m = values.min(axis=1, keepdims=True)
-    d = (values.max(axis=1, keepdims=True) - m) / np.float32(top)
+    if importance is None:
+        m = values.min(axis=1, keepdims=True)
+        d = (values.max(axis=1, keepdims=True) - m) / np.float32(top)
+    else:
+        least = np.arange(top - 2, top + 1, 0.25).tolist()
+        d, m = map(as_half, fit_affine(values, importance, top, least, free_min=True))
     stored = [half_bytes(d), half_bytes(m)]
-    q = ((values - m) * inverse(d) + np.float32(0.5)).astype(np.uint8)
-    return np.concatenate([*stored, _pack(q.clip(0, top), bits)], axis=1)
+    q = ((values - m) * inverse(d) + np.float32(0.5)).clip(0, top)
+    return np.concatenate([*stored, _pack(q.astype(np.uint8), bits)], axis=1)
 
 
-def quantize_q4_0(values: Values) -> Blocks:
-    """Plain rounding, the same bytes as ggml's reference."""
-    return _quantize_signed(values, 4)
+def quantize_q4_0(values: Values, importance: Values | None = None) -> Blocks:
+    """Without importance plain rounding, the same bytes as ggml's reference."""
+    return _quantize_signed(values, importance, 4)
 
 
-def quantize_q4_1(values: Values) -> Blocks:
-    """Plain rounding, the same bytes as ggml's reference."""
-    return _quantize_with_min(values, 4)
+def quantize_q4_1(values: Values, importance: Values | None = None) -> Blocks:
+    """Without importance plain rounding, the same bytes as ggml's reference."""
+    return _quantize_with_min(values, importance, 4)
 
 
-def quantize_q5_0(values: Values) -> Blocks:
-    """Plain rounding, the same bytes as ggml's reference."""
-    return _quantize_signed(values, 5)
+def quantize_q5_0(values: Values, importance: Values | None = None) -> Blocks:
+    """Without importance plain rounding, the same bytes as ggml's reference."""
+    return _quantize_signed(values, importance, 5)
 
 
-def quantize_q5_1(values: Values) -> Blocks:
-    """Plain rounding, the same bytes as ggml's reference."""
-    return _quantize_with_min(values, 5)
+def quantize_q5_1(values: Values, importance: Values | None = None) -> Blocks:
+    """Without importance plain rounding, the same bytes as ggml's reference."""
+    return _quantize_with_min(values, importance, 5)
 
 
-def quantize_q8_0(values: Values) -> Blocks:
+def quantize_q8_0(values: Values, importance: Values | None = None) -> Blocks:
     """The largest magnitude becomes 127; halves round away from zero, as ggml's reference."""
     d = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
     stored = half_bytes(d)
-    scaled = values * inverse(d)
-    whole = np.trunc(scaled)
-    q = whole + np.trunc(2 * (scaled - whole))
+    q = round_away(values * inverse(d))
     return np.concatenate([stored, q.astype(np.int8).view(np.uint8)], axis=1)
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from edgellm.kernels.formats.fields import affine, halves, planes
+from edgellm.kernels.formats.fields import affine, half_bytes, halves, pack_planes, planes
 from edgellm.kernels.formats.format import Blocks, Format, Values
 from edgellm.kernels.formats.scalar import half
+from edgellm.kernels.formats.search import as_half, fit_scale, integers, inverse, round_away
 
 _POWERS = np.array([1, 3, 9, 27, 81], np.uint8)
 
@@ -81,7 +82,38 @@ def unpack_tq2_0(src: Any, q: Any, scales: Any, mins: Any) -> None:
             q[128 * h + 96 + j] = (byte >> 6) - 1
 
 
+def _ternary(values: Values, importance: Values | None) -> tuple[Blocks, Blocks]:
+    """The half's bytes and digits 0 to 2: of the largest magnitude, as ggml's reference, or with
+    importance of the scale of least error."""
+    if importance is None:
+        d = np.abs(values).max(axis=1, keepdims=True)
+    else:
+        d = as_half(fit_scale(values, importance, integers(-1, 1)))
+    stored = half_bytes(d)
+    q = round_away(values * inverse(d)).clip(-1, 1) + 1
+    return stored, q.astype(np.uint8)
+
+
+def quantize_tq1_0(values: Values, importance: Values | None = None) -> Blocks:
+    """Five digits in base 3 to a byte, rounded up so that their fractions come out again."""
+    stored, q = _ternary(values, importance)
+    parts = (q[:, :160].reshape(-1, 5, 32), q[:, 160:240].reshape(-1, 5, 16))
+    last = q[:, 240:].reshape(-1, 4, 4)
+    digits = [*parts, np.concatenate([last, np.zeros_like(last[:, :1])], axis=1)]
+    weights = _POWERS[::-1, None].astype(np.uint16)
+    numbers = [(part * weights).sum(axis=1) for part in digits]
+    packed = [((number * 256 + 242) // 243).astype(np.uint8) for number in numbers]
+    return np.concatenate([*packed, stored], axis=1)
+
+
+def quantize_tq2_0(values: Values, importance: Values | None = None) -> Blocks:
+    """Two bits to a digit."""
+    stored, q = _ternary(values, importance)
+    packed = pack_planes(q.reshape(-1, 2, 4, 32), 2).reshape(-1, 64)
+    return np.concatenate([packed, stored], axis=1)
+
+
 FORMATS = (
-    Format(34, "TQ1_0", 256, 54, dequantize_tq1_0, None, unpack_tq1_0),
-    Format(35, "TQ2_0", 256, 66, dequantize_tq2_0, None, unpack_tq2_0),
+    Format(34, "TQ1_0", 256, 54, dequantize_tq1_0, quantize_tq1_0, unpack_tq1_0),
+    Format(35, "TQ2_0", 256, 66, dequantize_tq2_0, quantize_tq2_0, unpack_tq2_0),
 )
