@@ -20,7 +20,7 @@ from edgellm.block_pool import BlockPool
 from edgellm.chat_template import ChatTemplate, load_chat_template
 from edgellm.cold_experts import ColdExperts, ExpertBytes, expert_bytes
 from edgellm.constraints import Words
-from edgellm.drafters import Drafter, PromptLookup, Speculation
+from edgellm.drafters import Drafter, DraftModel, PromptLookup, Speculation
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
 from edgellm.fim import fill
@@ -159,10 +159,12 @@ def load_model(
     sampling: Mapping[str, float],
     backends: Backends,
     note: Note,
+    draft: Path | None = None,
 ) -> LoadedModel:
     """Opens the file and binds it to one of the backends.
 
-    GGUFError for the file, RequestError for an option, BackendError for what cannot run here.
+    draft: a smaller model's file, which guesses. GGUFError for a file, RequestError for an option,
+    BackendError for what cannot run here.
     """
     _check(options)  # before the file is read
     with ExitStack() as opened:
@@ -171,7 +173,14 @@ def load_model(
         adapters = open_adapters(options.adapters, config.architecture)
         opened.callback(adapters.close)
         tokenizer = load_tokenizer(file)
-        drafters = (PromptLookup(),)
+        drafters: tuple[Drafter, ...] = (PromptLookup(),)
+        if draft is not None:
+            context = options.context_length or min(config.context_length, DEFAULT_CONTEXT)
+            drafter, used = load_draft(draft, tokenizer, context, options, backends)
+            opened.callback(drafter.close)
+            drafters = (*drafters, drafter)
+            left = max(1, _usable_memory(options.memory_limit) - used)
+            options = replace(options, memory_limit=left)
         ready = make_ready(file, config, options, backends, adapters.adapters, drafters)
         opened.pop_all()  # the model closes them
     advice = advised_by(file, lambda text: note(f"{name}: {text}"))
@@ -197,6 +206,33 @@ def load_model(
         "context_length": ready.limits.context_length,
     }
     return LoadedModel(file, tokenizer, ready.engine, info, note, adapters, numerics)
+
+
+def load_draft(
+    path: Path, tokenizer: Tokenizer, context: int, options: LoadOptions, backends: Backends
+) -> tuple[DraftModel, int]:
+    """A model that guesses for one with this tokenizer and context, and the bytes it takes.
+
+    RequestError when its tokens are others.
+    """
+    with ExitStack() as opened:
+        file = opened.enter_context(open_gguf(path))
+        vocabulary = load_tokenizer(file)
+        difference = tokenizer.difference(vocabulary)
+        if difference is not None:
+            raise RequestError(
+                f"{path.name} cannot guess for this model, their tokens differ: {difference}",
+                "draft",
+            )
+        config = read_config(file)
+        context = min(context, config.context_length)
+        own = replace(options, context_length=context, kv_cache_memory=None)
+        ready = make_ready(file, config, own, backends)
+        opened.pop_all()  # the drafter closes it
+    known = min(tokenizer.vocab_size, vocabulary.vocab_size)
+    kv = (*ready.kv.keys, *ready.kv.values, *ready.kv.states)
+    used = sum(tensor.nbytes for tensor in file.tensors.values()) + sum(a.nbytes for a in kv)
+    return DraftModel(ready.engine, known, file.close), used
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,8 +325,6 @@ def _check(options: LoadOptions) -> tuple[str, KVTypes]:
 
     RequestError or BackendError for an option that cannot be used.
     """
-    if options.draft is not None:
-        raise BackendError("draft models are not supported yet: leave draft out")
     for field in ("threads", "context_length", "memory_limit", "kv_cache_memory"):
         value = getattr(options, field)
         if value is not None and (not isinstance(value, int) or value < 1):

@@ -67,13 +67,17 @@ class Manager:
         report: is told about this model, instead of the manager's.
         """
         note = report.note if report else self._note
+        options = options or LoadOptions()
         path, name, sampling = find_model(name_or_path, report or self._report)
+        draft = None
+        if options.draft is not None:
+            draft, _, _ = find_model(options.draft, report or self._report)
         with self._lock:
             if name in self._models or name in self._loading:
                 raise RequestError(f"a model named {name!r} is loaded already", "model")
             self._loading.add(name)
         try:
-            model = load_model(path, name, options or LoadOptions(), sampling, self._backends, note)
+            model = load_model(path, name, options, sampling, self._backends, note, draft)
             self.add(model)
         finally:
             self._loading.discard(name)

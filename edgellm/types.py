@@ -119,7 +119,8 @@ class LoadOptions:
     (bytes, of the cache alone, where prompts that come again are found): None is chosen from the
     machine and the model. kv_cache_type:
     f32, f16, q8_0, q4_0, or "K/V" for each apart. max_num_seqs: answers computed side by side.
-    adapters: LoRA and control vector files, each FILE or FILE:SCALE.
+    adapters: LoRA and control vector files, each FILE or FILE:SCALE. draft: the name or file of a
+    smaller model with the same tokens, which guesses ahead.
     """
 
     backend: str = "auto"

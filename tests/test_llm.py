@@ -110,7 +110,6 @@ def test_load_says_what_is_wrong(
         ({"max_num_seqs": 0}, RequestError),
         ({"gpu_layers": 8}, RequestError),
         ({"device": "gpu"}, RequestError),
-        ({"draft": "small"}, BackendError),
     ],
 )
 def test_an_option_of_no_use_is_refused_before_the_file_is_read(

@@ -91,6 +91,11 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         help="for the cache alone (default: what the sequences may need, at most half)",
     )
     group.add_argument(
+        "--draft",
+        metavar="MODEL",
+        help="a smaller model with the same tokens that guesses ahead; the text stays the same",
+    )
+    group.add_argument(
         "--lora",
         action="append",
         default=[],
@@ -115,6 +120,7 @@ def load_options(args: argparse.Namespace, **changes: Any) -> LoadOptions:
         kv_cache_type=args.kv_cache_type,
         memory_limit=args.memory,
         kv_cache_memory=args.kv_cache_memory,
+        draft=args.draft,
         adapters=tuple(args.lora),
         **changes,
     )

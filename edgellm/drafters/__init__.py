@@ -1,7 +1,8 @@
 """Guesses for tokens to come, so that one step computes several that prove right."""
 
+from edgellm.drafters.draft_model import DraftModel
 from edgellm.drafters.drafter import Drafter
 from edgellm.drafters.prompt_lookup import PromptLookup
 from edgellm.drafters.speculation import Speculation
 
-__all__ = ["Drafter", "PromptLookup", "Speculation"]
+__all__ = ["DraftModel", "Drafter", "PromptLookup", "Speculation"]

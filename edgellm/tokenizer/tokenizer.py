@@ -135,6 +135,22 @@ class Tokenizer:
         """Whether the id is markup, not text."""
         return self._type(token_id) in _HIDDEN
 
+    def difference(self, other: "Tokenizer") -> str | None:
+        """Where another model's ids mean something else; None where they mean the same.
+
+        One may have more of them at the end, as vocabularies are filled up.
+        """
+        if self.model != other.model:
+            return f"{self.model!r} is one's tokenizer and {other.model!r} the other's"
+        pairs = zip(self._tokens, other._tokens, strict=False)
+        differing = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+        if differing is None:
+            return None
+        return (
+            f"id {differing} is {self._tokens[differing]!r} in one and "
+            f"{other._tokens[differing]!r} in the other"
+        )
+
     @property
     def bos_text(self) -> str:
         """How the BOS token is written; "" where there is none."""

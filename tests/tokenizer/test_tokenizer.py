@@ -49,6 +49,20 @@ def test_added_tokens(tmp_path: Path) -> None:
     assert with_special(tmp_path).encode("a") == [0x61]
 
 
+def test_vocabularies_are_the_same_when_their_tokens_are(tmp_path: Path) -> None:
+    def made(merges: tuple[str, ...], *more: tuple[str, int]) -> Tokenizer:
+        return load(tmp_path, bpe(merges, [*more]))
+
+    ours = made(("a b",), ("<end>", CONTROL))
+    assert ours.difference(made(("a b",), ("<end>", CONTROL))) is None
+    longer = made(("a b",), ("<end>", CONTROL), ("<pad>", CONTROL))
+    assert ours.difference(longer) is None and longer.difference(ours) is None
+    assert ours.difference(made(("a b",), ("<eos>", CONTROL))) == (
+        "id 257 is '<end>' in one and '<eos>' in the other"
+    )
+    assert "'gpt2'" in str(ours.difference(load(tmp_path, spm({}))))
+
+
 def test_a_prompt_has_one_bos(tmp_path: Path) -> None:
     tokenizer = with_special(tmp_path, add_bos_token=True, add_eos_token=True)
     assert tokenizer.encode("<bos>a<end>") == [BOS, BOS, 0x61, EOS, EOS]

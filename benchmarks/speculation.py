@@ -1,0 +1,101 @@
+"""How much faster answers come with speculation, in turns with the same answers without it.
+
+    python benchmarks/speculation.py MODEL [--draft MODEL] [--kind copy] [--rounds 3] [--json]
+
+Prompts: benchmarks/speculation_prompts.json, ten that ask to edit or quote a text and ten that ask
+to write freely. Every prompt is answered with and without by turns; since both give the same
+tokens, the times of their decoding are compared: the least of the rounds each, so that what else
+the machine does counts little.
+"""
+
+import argparse
+import json
+import math
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from edgellm import Model, SamplingParams, load
+
+PROMPTS = Path(__file__).with_name("speculation_prompts.json")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One prompt. off, auto: seconds of decoding without and with speculation."""
+
+    kind: str
+    number: int
+    tokens: int
+    drafted: int
+    accepted: int
+    off: float
+    auto: float
+
+    @property
+    def ratio(self) -> float:
+        return self.off / self.auto
+
+
+def measure(model: Model, kind: str, number: int, prompt: str, args: argparse.Namespace) -> Result:
+    """Answers one prompt `rounds` times each way. AssertionError when the texts differ."""
+    seconds: dict[str, list[float]] = {"off": [], "auto": []}
+    answers = {}
+    message = {"role": "user", "content": prompt}
+    for _ in range(args.rounds):
+        for mode in ("off", "auto"):
+            params = SamplingParams(
+                temperature=args.temperature, seed=0, max_tokens=args.tokens, speculation=mode
+            )
+            done = model.chat([message], params)
+            seconds[mode].append(done.timings.decode)
+            answers[mode] = done
+    assert answers["off"].token_ids == answers["auto"].token_ids, "the texts differ"
+    usage = answers["auto"].usage
+    return Result(
+        kind,
+        number,
+        usage.completion_tokens,
+        usage.drafted_tokens,
+        usage.accepted_tokens,
+        min(seconds["off"]),
+        min(seconds["auto"]),
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--draft", metavar="MODEL", help="guess by this model, too")
+    parser.add_argument("--kind", choices=("copy", "free"), help="only these prompts")
+    parser.add_argument("--prompts", type=int, default=10, metavar="N", help="the first N of each")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    parser.add_argument("--tokens", type=int, default=200, metavar="N", help="of an answer at most")
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    prompts = json.loads(PROMPTS.read_text(encoding="utf-8"))
+    results = []
+    with load(args.model, draft=args.draft, max_num_seqs=1) as model:
+        for kind in [args.kind] if args.kind else prompts:
+            for number, prompt in enumerate(prompts[kind][: args.prompts], 1):
+                result = measure(model, kind, number, prompt, args)
+                results.append(result)
+                if not args.json:
+                    print(
+                        f"{kind} {number:2}: {result.ratio:5.2f} times as fast, {result.tokens} "
+                        f"tokens, {result.accepted} of {result.drafted} guesses right",
+                        flush=True,
+                    )
+    if args.json:
+        print(json.dumps([{**asdict(r), "ratio": r.ratio} for r in results], indent=1))
+        return 0
+    for kind in sorted({result.kind for result in results}):
+        ratios = [result.ratio for result in results if result.kind == kind]
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"{kind}: {mean:.2f} times as fast (geometric mean), {min(ratios):.2f} at worst")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

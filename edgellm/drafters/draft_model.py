@@ -1,0 +1,156 @@
+"""Guesses of a smaller model with the same vocabulary, in an engine of its own.
+
+Each guess is an ordinary answer of that engine: its cache finds what it has read before, so only
+new tokens are computed. Knows nothing of how it computes.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from edgellm.generation import Consumer, Rows
+from edgellm.sequence import Sequence
+from edgellm.types import SamplingParams
+
+_PIECE = 64  # tokens of a new text read per step of the large model, which waits meanwhile
+_PRIOR, _PRIOR_WEIGHT = 0.7, 4.0  # how often a guess is right before any is counted
+_KEPT = 0.95  # of what was counted, each time something is
+_WEIGHT = 0.2  # of the newest time in a running mean
+_PARAMS = SamplingParams(temperature=0)
+
+
+class Steps(Protocol):
+    """What is asked of an engine."""
+
+    def add(self, consumer: Consumer) -> None: ...
+
+    def step(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class DraftModel:
+    """A Drafter. vocab_size: ids below it mean the same in both models. release: is called once the
+    engine is closed. clock: seconds."""
+
+    def __init__(
+        self,
+        engine: Steps,
+        vocab_size: int,
+        release: Callable[[], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._engine = engine
+        self._vocab_size = vocab_size
+        self._release = release
+        self._clock = clock
+        self._readings: dict[Sequence, _Reading] = {}
+        self._seconds = 0.0  # per guess
+
+    def chances(self, sequence: Sequence, most: int) -> list[float]:
+        reading = self._readings.setdefault(sequence, _Reading())
+        reading.judge(sequence.token_ids)
+        return [reading.chance] * most
+
+    def seconds(self, count: int) -> float:
+        return count * self._seconds
+
+    def draft(self, counts: Mapping[Sequence, int]) -> dict[Sequence, list[int]]:
+        guesses: dict[Sequence, _Guess] = {}
+        reads = []
+        for sequence, count in counts.items():
+            tokens, reading = sequence.token_ids, self._readings[sequence]
+            if len(tokens) - reading.known > _PIECE:
+                reading.known += _PIECE
+                reads.append(_Guess(tokens[: reading.known], 1))
+            else:
+                reading.known = len(tokens)
+                guesses[sequence] = _Guess(tokens, count)
+        self._run(reads)
+        begun = self._clock()
+        self._run(list(guesses.values()))
+        if guesses:
+            each = (self._clock() - begun) / max(counts[sequence] for sequence in guesses)
+            self._seconds += (_WEIGHT if self._seconds else 1.0) * (each - self._seconds)
+        drafts = {s: self._known(guess.tokens) for s, guess in guesses.items()}
+        for sequence, draft in drafts.items():
+            self._readings[sequence].guessed = draft
+        return {s: draft for s, draft in drafts.items() if draft}
+
+    def forget(self, sequence: Sequence) -> None:
+        self._readings.pop(sequence, None)
+
+    def close(self) -> None:
+        self._engine.close()
+        self._release()
+
+    def _run(self, guesses: "Seq[_Guess]") -> None:
+        for guess in guesses:
+            self._engine.add(guess)
+        while not all(guess.is_over for guess in guesses):
+            self._engine.step()
+
+    def _known(self, tokens: list[int]) -> list[int]:
+        """The tokens before the first that the large model does not have."""
+        end = next((i for i, token in enumerate(tokens) if token >= self._vocab_size), len(tokens))
+        return tokens[:end]
+
+
+@dataclass(eq=False)
+class _Reading:
+    """How far the draft model has read a sequence, and how often it guessed right.
+
+    known: tokens read. guessed: what it said would come after them, when it was last asked.
+    """
+
+    known: int = 0
+    guessed: list[int] = field(default_factory=list)
+    right: float = _PRIOR * _PRIOR_WEIGHT
+    seen: float = _PRIOR_WEIGHT
+
+    @property
+    def chance(self) -> float:
+        return self.right / self.seen
+
+    def judge(self, tokens: list[int]) -> None:
+        """Counts the guesses that have been decided since; unasked, it is slowly thought better."""
+        if not self.guessed:
+            self.right += (1.0 - _KEPT) * (_PRIOR * self.seen - self.right)
+        for guess, token in zip(self.guessed, tokens[self.known :], strict=False):
+            self.right = _KEPT * self.right + (guess == token)
+            self.seen = _KEPT * self.seen + 1.0
+            if guess != token:
+                break
+        self.guessed = []
+
+
+class _Guess:
+    """A consumer that goes on with the likeliest tokens, `count` of them."""
+
+    request_id = "draft"
+
+    def __init__(self, tokens: list[int], count: int) -> None:
+        self.sequence = Sequence(0, list(tokens), len(tokens), _PARAMS)
+        self.is_over = False
+        self._count = count
+
+    @property
+    def tokens(self) -> list[int]:
+        """Those guessed so far."""
+        return self.sequence.token_ids[self.sequence.num_prompt_tokens :]
+
+    def begin(self) -> None:
+        pass
+
+    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
+        self.sequence.token_ids.append(int(rows[-1].argmax()))
+        self.is_over = len(self.tokens) == self._count
+        return self.is_over
+
+    def abort(self) -> None:
+        self.is_over = True
+
+    def fail(self, error: Exception) -> None:
+        """What was guessed before counts; a text too long for the draft model has no guesses."""
+        self.is_over = True
