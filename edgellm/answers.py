@@ -23,17 +23,19 @@ def consumers(
     seed: int,
     max_tokens: int,
     skip_special: bool,
+    shown: tuple[int, ...] = (),
 ) -> tuple[Consumer, ...]:
     """What the engine is given for a prompt and its parameters: the first answer, and those that
     follow its prompt. RequestError for a parameter that this model cannot hold to.
 
-    max_tokens: the most of one answer, the context's end included.
+    max_tokens: the most of one answer, the context's end included. skip_special, shown: as in
+    Request.
     """
     params, tokenizer = prompt.params, model.tokenizer
     encode = partial(tokenizer.encode, add_special=False)
     biases = token_biases(params.logit_bias, encode, model.info.vocab_size)
     constraint = compile_constraint(params, lambda: model.words)
-    detokenizer = Detokenizer(tokenizer, params.stop, skip_special, continues=True)
+    detokenizer = Detokenizer(tokenizer, params.stop, skip_special, True, shown)
     if params.beam_width > 1:
         search = BeamSearch(
             request_id=request_id,

@@ -36,15 +36,17 @@ class Detokenizer:
         stop: tuple[str, ...] = (),
         skip_special: bool = True,
         continues: bool = False,
+        shown: tuple[int, ...] = (),
     ) -> None:
-        """skip_special: leave out control tokens. continues: the ids go on from earlier ones, so
-        the first one's space is text (vocabularies with `space_prefix` drop it otherwise).
-        RequestError when a stop string is empty."""
+        """skip_special: leave out control tokens, except those `shown`. continues: the ids go on
+        from earlier ones, so the first one's space is text (vocabularies with `space_prefix` drop
+        it otherwise). RequestError when a stop string is empty."""
         if "" in stop:
             raise RequestError("a stop string is empty: give at least one character", field="stop")
         self._tokenizer = tokenizer
         self._stop = stop
         self._skip_special = skip_special
+        self._shown = frozenset(shown)
         self._drop_space = not continues and tokenizer.space_prefix
         self._decoder = _Utf8("replace")
         self._held = ""
@@ -66,7 +68,7 @@ class Detokenizer:
         if self.stopped:
             return ""
         piece = self._tokenizer.token_bytes(token_id)
-        if self._skip_special and self._tokenizer.is_control(token_id):
+        if self._skip_special and self._is_left_out(token_id):
             piece = b""
         if self._drop_space:
             piece = piece.removeprefix(b" ")
@@ -80,6 +82,9 @@ class Detokenizer:
         text = self._take(self._decoder.decode(b"", final=True)) + self._held
         self._held = ""
         return text
+
+    def _is_left_out(self, token_id: int) -> bool:
+        return self._tokenizer.is_control(token_id) and token_id not in self._shown
 
     def _take(self, new: str) -> str:
         """Add text; what of all that is held can be given out."""

@@ -20,6 +20,7 @@ from edgellm.block_pool import BlockPool
 from edgellm.chat_template import ChatTemplate, load_chat_template
 from edgellm.cold_experts import ColdExperts, ExpertBytes, expert_bytes
 from edgellm.constraints import Words
+from edgellm.dialects import MARKS
 from edgellm.drafters import Drafter, DraftModel, PromptLookup, Speculation
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
@@ -120,8 +121,18 @@ class LoadedModel:
         """The prompt that fills a hole; `fim.fill` of this model."""
         return fill(self.tokenizer, self.info.context_length, hole, max_tokens, suffix_limit)
 
-    def details(self) -> ModelDetails:
-        """What front ends report of the model."""
+    @cached_property
+    def _control_marks(self) -> Mapping[str, int]:
+        """The markers of dialects that are control tokens here."""
+        found = {}
+        for mark in MARKS:
+            ids = self.tokenizer.encode(mark, add_special=False)
+            if len(ids) == 1 and self.tokenizer.is_control(ids[0]):
+                found[mark] = ids[0]
+        return found
+
+    @cached_property
+    def _details(self) -> ModelDetails:
         tokenizer, architecture = self.tokenizer, self.info.architecture
         weights: Counter[str] = Counter()
         for tensor in self._file.tensors.values():
@@ -141,7 +152,13 @@ class LoadedModel:
             quantization=max(weights, key=weights.__getitem__, default="unknown"),
             trained_context=self._file.integer(f"{architecture}.context_length"),
             hidden_size=self._file.integer(f"{architecture}.embedding_length"),
+            tool_template=self.chat_template.variants.get("tool_use"),
+            control_marks=self._control_marks,
         )
+
+    def details(self) -> ModelDetails:
+        """What front ends report of the model."""
+        return self._details
 
     def close(self) -> None:
         """Closes the file and the template. The engine must be closed already."""

@@ -151,6 +151,7 @@ class Manager:
             seed=seed,
             max_tokens=max_tokens,
             skip_special=request.skip_special,
+            shown=request.shown,
         )
         self._thread.post(partial(model.engine.add, *answers))
         return request_id

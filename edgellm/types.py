@@ -57,9 +57,9 @@ class Request:
 
     prompt: text, or token ids taken as they are. add_special, parse_special: how text is
     tokenised. model: a loaded model's name; None is the only one loaded. skip_special: control
-    tokens of the answer are left out of its text. priority: a background request lets interactive
-    ones go first, though not for ever. adapters: the scales of the model's adapters by name, 0 for
-    those left out; None: as the model was loaded.
+    tokens of the answer are left out of its text, except those `shown`. priority: a background
+    request lets interactive ones go first, though not for ever. adapters: the scales of the model's
+    adapters by name, 0 for those left out; None: as the model was loaded.
     """
 
     prompt: str | tuple[int, ...]
@@ -69,6 +69,7 @@ class Request:
     add_special: bool = True
     parse_special: bool = True
     skip_special: bool = True
+    shown: tuple[int, ...] = ()
     priority: Priority = "interactive"
     adapters: Mapping[str, float] | None = None
 
@@ -169,10 +170,12 @@ class ModelInfo:
 class ModelDetails:
     """More of a loaded model, for front ends that report it.
 
-    chat_template: its Jinja source. fim: fill-in-the-middle token ids by role (prefix, suffix,
-    middle, pad, repository, file_separator), those that the model has. eog_ids: tokens that end a
-    generation. size: bytes of all tensors. quantization: the type that most weights have.
-    trained_context: tokens; hidden_size: elements; None where the file does not say.
+    chat_template: its Jinja source; tool_template: that of the variant for tools, where it has one.
+    control_marks: ids of the control tokens that may mark calls and reasoning, by their text. fim:
+    fill-in-the-middle token ids by role (prefix, suffix, middle, pad, repository, file_separator),
+    those that the model has. eog_ids: tokens that end a generation. size: bytes of all tensors.
+    quantization: the type that most weights have. trained_context: tokens; hidden_size: elements;
+    None where the file does not say.
     """
 
     name: str
@@ -189,6 +192,8 @@ class ModelDetails:
     quantization: str
     trained_context: int | None
     hidden_size: int | None
+    tool_template: str | None = None
+    control_marks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,7 @@ class MockTemplate:
 
     is_default = False
     source = "{{ messages }}"
+    variants: Mapping[str, str] = {}
 
     def close(self) -> None:
         pass

@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("binding",),
     ("placement",),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull"),
-    ("beam_search", "mixed", "fim", "drafters"),
+    ("beam_search", "mixed", "fim", "drafters", "dialects"),
     (
         "model_runner",
         "generation",
@@ -43,7 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         *("block_tables", "models", "kv_cache", "sampling", "detokenize", "sources"),
-        *("completion", "indent", "advice", "constraints", "wire", "dialects"),
+        *("completion", "indent", "advice", "constraints", "wire"),
     ),
     ("pins",),
     ("prefix_tree", "tokenizer", "memory"),

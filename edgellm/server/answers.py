@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -77,6 +77,7 @@ class Answer:
                     known.arguments + part.arguments,
                     known.id or part.id,
                     known.name or part.name,
+                    part.is_end,
                 )
             elif part.kind == "reasoning":
                 self.reasoning += part.text
@@ -89,7 +90,7 @@ class Answer:
 async def steps(
     service: Service,
     request: Request,
-    parser: type[Parser] = PlainParser,
+    parser: Callable[[], Parser] = PlainParser,
     limits: Limits | None = None,
 ) -> AsyncGenerator[Step, None]:
     """The steps of all answers to a request, as they come."""

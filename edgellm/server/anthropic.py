@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from edgellm.dialects import CallPart, Part
+from edgellm.dialects import CallPart, Part, Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, collect, new_id, steps
-from edgellm.server.chat import Chat, Tools, prepare
+from edgellm.server.chat import Chat, prepare
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, typed_server_sent
 from edgellm.server.failures import Failure
 from edgellm.types import Message, TokenEvent, Usage
@@ -24,7 +24,7 @@ _ERRORS = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
-_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+_CHOICES = {"any": "required"}  # what is not here is called as OpenAI calls it
 
 
 def anthropic_error(failure: Failure) -> Mapping[str, Any]:
@@ -38,7 +38,7 @@ async def messages(call: Call) -> Reply:
     chat = await _prepare(call)
     if f.read(call.fields, "stream", bool, False):
         return Stream(_events(call, chat), typed_server_sent, b"text/event-stream", anthropic_error)
-    answered = steps(call.service, chat.request, chat.plan.parser)
+    answered = steps(call.service, chat.request, chat.answering.parser)
     (answer,) = await collect(answered)
     return {
         **_message(chat, new_id("msg_"), answer.usage),
@@ -62,7 +62,8 @@ async def _prepare(call: Call) -> Chat:
     variables = {}
     if thinking.get("type") in ("enabled", "disabled"):
         variables["enable_thinking"] = thinking["type"] == "enabled"
-    return await prepare(call, conversation, params, _tools(call), variables)
+    streams = f.read(call.fields, "stream", bool, False)
+    return await prepare(call, conversation, params, _tools(call), variables, streams)
 
 
 def _conversation(call: Call) -> list[Message]:
@@ -135,14 +136,16 @@ def _tools(call: Call) -> Tools:
                 "name": tool.get("name"),
                 "description": tool.get("description") or "",
                 "parameters": tool.get("input_schema") or {"type": "object"},
+                "strict": tool.get("strict"),
             },
         }
         for tool in f.objects(call.fields, "tools")
     ]
-    choice = f.read(call.fields, "tool_choice", dict[str, Any], {"type": "auto"})
-    if choice.get("type") == "tool":
-        return Tools(functions, {"type": "function", "function": {"name": choice.get("name")}})
-    return Tools(functions, _CHOICES.get(str(choice.get("type")), "auto"))
+    asked = f.read(call.fields, "tool_choice", dict[str, Any], {})
+    is_parallel = not f.read(asked, "disable_parallel_tool_use", bool, False)
+    kind = asked.get("type", "auto")
+    choice = {"name": asked.get("name")} if kind == "tool" else _CHOICES.get(kind, kind)
+    return read_tools(functions, choice, is_parallel)
 
 
 def _message(chat: Chat, message_id: str, usage: Usage) -> dict[str, Any]:
@@ -196,7 +199,7 @@ def _stop_reason(event: TokenEvent, has_calls: bool) -> str:
 
 async def _events(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
     answer, block, opened = Answer(), _Blocks(), False
-    async with aclosing(steps(call.service, chat.request, chat.plan.parser)) as answered:
+    async with aclosing(steps(call.service, chat.request, chat.answering.parser)) as answered:
         async for step in answered:
             if not opened:
                 opened = True

@@ -4,19 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.dialects import Plan, plan
+from edgellm.dialects import TAIL, Answering, Tools, plan
 from edgellm.errors import RequestError
 from edgellm.server.endpoint import Call
 from edgellm.server.fields import adapters, read
-from edgellm.types import Message, Messages, ModelInfo, Request, SamplingParams
-
-
-@dataclass(frozen=True)
-class Tools:
-    """functions, choice: as in OpenAI's chat API."""
-
-    functions: list[Message] | None = None
-    choice: Any = "auto"
+from edgellm.types import Messages, ModelInfo, Request, SamplingParams
 
 
 @dataclass(frozen=True)
@@ -25,7 +17,7 @@ class Chat:
 
     info: ModelInfo
     request: Request
-    plan: Plan
+    answering: Answering
 
 
 async def prepare(
@@ -34,23 +26,26 @@ async def prepare(
     params: SamplingParams,
     tools: Tools | None = None,
     variables: Mapping[str, Any] | None = None,
+    streams: bool = False,
 ) -> Chat:
-    """The request to the model that the fields name. variables: what else the template may read."""
+    """The request to the model that the fields name.
+
+    variables: what else the template may read. streams: arguments of calls are wanted as they come.
+    """
     if not messages:
         raise RequestError("messages is empty: at least one message is expected", "messages")
     client = call.service.client
     info = await call.service.model(read(call.fields, "model", str))
-    asked = Plan()
-    if tools is not None and tools.functions:
-        asked = plan(await client.details(info.name), tools.functions, tools.choice)
-    if asked.params:
-        params = SamplingParams(**{**params.given, **asked.params})
-    ids = await client.chat_ids(messages, asked.tools, info.name, variables)
+    asked = plan(await client.details(info.name), tools)
+    shaped, described = asked.messages(messages), asked.template_tools
+    ids = await client.chat_ids(shaped, described, info.name, variables)
+    tail = await client.detokenize(ids[-TAIL:], info.name)
+    answering = asked.answering(params, tail, streams)
     request = Request(
         ids,
-        params,
+        answering.params,
         model=info.name,
-        skip_special=asked.skip_special,
+        shown=answering.shown,
         adapters=adapters(call.fields, info),
     )
-    return Chat(info, request, asked)
+    return Chat(info, request, answering)

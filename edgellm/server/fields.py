@@ -7,6 +7,7 @@ that names the field.
 from collections.abc import Mapping
 from typing import Any, TypeVar, overload
 
+from edgellm.dialects import Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.sampling_params import OPTIONS, SAMPLERS, SamplingParams, read_params
 from edgellm.types import Message, Messages, ModelInfo
@@ -101,9 +102,12 @@ def messages(fields: Fields, most: int) -> Messages:
     return [_with_content(message) for message in found]
 
 
-def tools(fields: Fields) -> list[Message] | None:
-    """The tools as OpenAI writes them, None when there are none."""
-    return list(objects(fields, "tools")) or None
+def tools(fields: Fields) -> Tools:
+    """The tools as OpenAI writes them."""
+    choice = fields.get("tool_choice")
+    return read_tools(
+        objects(fields, "tools"), choice, read(fields, "parallel_tool_calls", bool, True)
+    )
 
 
 def adapters(fields: Fields, info: ModelInfo) -> Mapping[str, float] | None:

@@ -8,7 +8,7 @@ from edgellm.server import fields as f
 from edgellm.server.endpoint import Call, Plain, Reply, Route
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.metrics import exposition
-from edgellm.types import SamplingParams
+from edgellm.types import Message, SamplingParams
 from edgellm.version import __version__
 
 _METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -105,8 +105,9 @@ async def apply_template(call: Call) -> Reply:
     info = await call.service.model(f.read(call.fields, "model", str))
     messages = f.messages(call.fields, call.service.settings.max_messages)
     variables = f.read(call.fields, "chat_template_kwargs", dict[str, Any], {})
-    found = f.tools(call.fields)
-    return {"prompt": await call.service.client.chat_prompt(messages, found, info.name, variables)}
+    tools: list[Message] | None = [*f.objects(call.fields, "tools")] or None
+    prompt = await call.service.client.chat_prompt(messages, tools, info.name, variables)
+    return {"prompt": prompt}
 
 
 async def lora_adapters(call: Call) -> Reply:

@@ -10,7 +10,7 @@ from edgellm.dialects import CallPart
 from edgellm.errors import BackendError, RequestError
 from edgellm.server import fields as f, ollama_models
 from edgellm.server.answers import Answer, collect, new_id, steps
-from edgellm.server.chat import Chat, Tools, prepare
+from edgellm.server.chat import Chat, prepare
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
 from edgellm.server.failures import Failure
 from edgellm.server.logprobs import entries
@@ -32,11 +32,10 @@ async def chat(call: Call) -> Reply:
     think = call.fields.get("think")
     if isinstance(think, bool):
         variables["enable_thinking"] = think
-    asked = Tools(f.tools(call.fields))
-    chat = await prepare(call, messages, _params(call), asked, variables)
+    chat = await prepare(call, messages, _params(call), f.tools(call.fields), variables)
     if f.read(call.fields, "stream", bool, True):
         return Stream(_chat_lines(call, chat), json_line, b"application/x-ndjson", ollama_error)
-    (answer,) = await collect(steps(call.service, chat.request, chat.plan.parser))
+    (answer,) = await collect(steps(call.service, chat.request, chat.answering.parser))
     message = {"role": "assistant", "content": answer.content, **_calls_and_thoughts(answer)}
     logprobs = await _logprobs(call, chat.info, answer.logprobs)
     return {**_head(chat.info), "message": message, **logprobs, **_ending(answer)}
@@ -44,7 +43,7 @@ async def chat(call: Call) -> Reply:
 
 async def _chat_lines(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
     answer, empty = Answer(), {"role": "assistant", "content": ""}
-    async with aclosing(steps(call.service, chat.request, chat.plan.parser)) as answered:
+    async with aclosing(steps(call.service, chat.request, chat.answering.parser)) as answered:
         async for step in answered:
             answer.take(step)
             logprobs = await _logprobs(call, chat.info, step.event.logprobs or ())

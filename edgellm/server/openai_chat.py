@@ -8,7 +8,7 @@ from edgellm.dialects import CallPart, Part
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Step, collect, llama_timings, new_id, steps, total
-from edgellm.server.chat import Chat, Tools, prepare
+from edgellm.server.chat import Chat, prepare
 from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
 from edgellm.server.logprobs import entries
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
@@ -31,12 +31,11 @@ def params_of(fields: Mapping[str, Any]) -> SamplingParams:
 async def chat_completions(call: Call) -> Reply:
     messages = f.messages(call.fields, call.service.settings.max_messages)
     params = params_of(call.fields)
-    choice = call.fields.get("tool_choice", "auto")
-    asked = Tools(f.tools(call.fields), choice)
-    chat = await prepare(call, messages, params, asked, variables_of(call.fields))
-    if f.read(call.fields, "stream", bool, False):
+    variables, streams = variables_of(call.fields), f.read(call.fields, "stream", bool, False)
+    chat = await prepare(call, messages, params, f.tools(call.fields), variables, streams)
+    if streams:
         return Stream(_chunks(call, chat), server_sent, b"text/event-stream", openai_error, DONE)
-    answers = await collect(steps(call.service, chat.request, chat.plan.parser))
+    answers = await collect(steps(call.service, chat.request, chat.answering.parser))
     usage = total(answers)
     return {
         "id": new_id("chatcmpl-"),
@@ -78,7 +77,7 @@ async def _chunks(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
         "system_fingerprint": "edgellm",
     }
     answers: dict[int, Answer] = {}
-    async with aclosing(steps(call.service, chat.request, chat.plan.parser)) as answered:
+    async with aclosing(steps(call.service, chat.request, chat.answering.parser)) as answered:
         async for step in answered:
             index = step.event.index
             if index not in answers:
@@ -155,7 +154,13 @@ async def _content_logprobs(
 
 _TAKES = (
     *("model", "messages", "stream", "stream_options", "tools", "tool_choice", "response_format"),
-    *("max_completion_tokens", "top_logprobs", "chat_template_kwargs", "reasoning_effort"),
+    *(
+        "parallel_tool_calls",
+        "max_completion_tokens",
+        "top_logprobs",
+        "chat_template_kwargs",
+        "reasoning_effort",
+    ),
 )
 ROUTES = tuple(
     Route("POST", path, chat_completions, takes=_TAKES, samples=True)

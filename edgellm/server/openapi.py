@@ -34,6 +34,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "stream_options": {"type": "object", "properties": {"include_usage": _FLAG}},
     "tools": _OBJECTS,
     "tool_choice": {"anyOf": [_TEXT, _OBJECT]},
+    "parallel_tool_calls": _FLAG,
     "tool_choice_object": _OBJECT,
     "response_format": _OBJECT,
     "max_completion_tokens": _WHOLE,

@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from edgellm.dialects import Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, collect, new_id, steps
-from edgellm.server.chat import Chat, Tools, prepare
+from edgellm.server.chat import Chat, prepare
 from edgellm.server.endpoint import Call, Reply, Route, Stream, typed_server_sent
 from edgellm.server.failures import Failure
 from edgellm.server.openai import RENAMED, now, openai_error
@@ -46,7 +47,7 @@ async def responses(call: Call) -> Reply:
     chat = await _prepare(call)
     if f.read(call.fields, "stream", bool, False):
         return Stream(_events(call, chat), typed_server_sent, b"text/event-stream", _stream_error)
-    (answer,) = await collect(steps(call.service, chat.request, chat.plan.parser))
+    (answer,) = await collect(steps(call.service, chat.request, chat.answering.parser))
     output = list(_output(answer, _status(answer)))
     return _response(call, chat, new_id("resp_"), _status(answer), output, answer.usage)
 
@@ -68,7 +69,8 @@ async def _prepare(call: Call) -> Chat:
     params = f.sampling(given, _RENAMED, **_text_format(call))
     wanted = f.read(call.fields, "reasoning", dict[str, Any], {})
     variables = {"reasoning_effort": wanted["effort"]} if wanted.get("effort") else {}
-    return await prepare(call, messages, params, _tools(call), variables)
+    streams = f.read(call.fields, "stream", bool, False)
+    return await prepare(call, messages, params, _tools(call), variables, streams)
 
 
 def _text_format(call: Call) -> Mapping[str, Any]:
@@ -86,10 +88,8 @@ def _tools(call: Call) -> Tools:
         for tool in f.objects(call.fields, "tools")
         if tool.get("type") == "function"
     ]
-    choice = call.fields.get("tool_choice", "auto")
-    if isinstance(choice, dict) and choice.get("type") == "function":
-        choice = {"type": "function", "function": {"name": choice.get("name")}}
-    return Tools(functions, choice)
+    is_parallel = f.read(call.fields, "parallel_tool_calls", bool, True)
+    return read_tools(functions, call.fields.get("tool_choice"), is_parallel)
 
 
 def _conversation(call: Call) -> list[Message]:
@@ -198,7 +198,7 @@ async def _bare_events(
     call: Call, chat: Chat, response_id: str
 ) -> AsyncGenerator[dict[str, Any], None]:
     answer, items, begun = Answer(), Items(), False
-    async with aclosing(steps(call.service, chat.request, chat.plan.parser)) as answered:
+    async with aclosing(steps(call.service, chat.request, chat.answering.parser)) as answered:
         async for step in answered:
             if not begun:
                 begun = True
@@ -218,7 +218,7 @@ async def _bare_events(
 
 _TAKES = (
     *("model", "input", "instructions", "stream", "max_output_tokens", "text", "reasoning"),
-    *("tools", "tool_choice", "previous_response_id"),
+    *("tools", "tool_choice", "parallel_tool_calls", "previous_response_id"),
 )
 ROUTES = (
     Route("POST", "/v1/responses", responses, takes=_TAKES, samples=True),

@@ -1,0 +1,73 @@
+"""Calls as JSON and nothing around it, for Llama 3 and for models that know no calls at all.
+
+Llama 3 also writes <|python_tag|> before a call as JSON, before NAME.call(...), or before code for
+its interpreter. Content that is no call may begin with a bracket too: then it is just content.
+"""
+
+import json
+
+from edgellm.dialects.calls import json_call, json_calls, python_calls
+from edgellm.dialects.functions import Tools
+from edgellm.dialects.json_scan import Malformed
+from edgellm.dialects.lark import Lark
+from edgellm.dialects.reader import Reader, Reading
+
+PYTHON_TAG = "<|python_tag|>"
+_INTERPRETERS = ("code_interpreter", "python", "ipython")
+_SEPARATORS = ";,"  # seen between calls
+
+
+def read(reader: Reader) -> Reading[None]:
+    """An answer that is all JSON, or all content."""
+    yield from reader.attempt(_bare(reader), "")
+    while (yield from reader.say_until(PYTHON_TAG)) is not None:
+        yield from reader.attempt(_tagged(reader), PYTHON_TAG)
+
+
+def _bare(reader: Reader) -> Reading[None]:
+    yield from reader.skip_blanks()
+    if (yield from reader.peek()) not in ("{", "["):
+        raise Malformed
+    yield from json_calls(reader, only_known=True)
+    yield from _more(reader)
+
+
+def _more(reader: Reader) -> Reading[None]:
+    """Further calls after a separator, or after nothing; what else comes is content."""
+    is_call = True
+    while is_call:
+        yield from reader.skip_blanks()
+        if (yield from reader.peek()) not in ("{", *_SEPARATORS):
+            return
+        mark = reader.take(1) if (yield from reader.peek()) in _SEPARATORS else ""
+        is_call = yield from reader.attempt(json_call(reader, only_known=True), mark)
+
+
+def _tagged(reader: Reader) -> Reading[None]:
+    yield from reader.skip_blanks()
+    if (yield from reader.peek()) in ("{", "["):
+        yield from json_calls(reader)
+        yield from _more(reader)
+        return
+    code = yield from reader.rest()
+    interpreter = next((name for name in _INTERPRETERS if name in reader.functions), None)
+    if interpreter is not None:
+        reader.open_call(interpreter)
+        reader.add_arguments(json.dumps({"code": code}, ensure_ascii=False))
+        reader.close_call()
+    else:
+        python_calls(reader, code.replace(".call(", "("))
+
+
+def write_llama(lark: Lark, tools: Tools) -> str:
+    return _write(lark, tools, "parameters")
+
+
+def write(lark: Lark, tools: Tools) -> str:
+    return _write(lark, tools, "arguments")
+
+
+def _write(lark: Lark, tools: Tools, key: str) -> str:
+    call = lark.calls(tools, key)
+    calls = f'{call} ("; " {call})*' if tools.is_parallel else call
+    return calls if tools.choice == "required" else rf"({calls} | /[^\{{\[\s](?s:.*)/)"

@@ -1,0 +1,119 @@
+"""Which dialect a model has: its chat template's own markers tell. One row each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgellm.dialects import (
+    bare_json,
+    deepseek,
+    gemma,
+    glm,
+    harmony,
+    hermes,
+    mistral,
+    pythonic,
+    qwen_xml,
+)
+from edgellm.dialects.functions import Tools
+from edgellm.dialects.lark import Lark
+from edgellm.dialects.reader import Reader, Reading
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A way of writing calls. told_by: texts that are all in the templates of its models.
+
+    read: takes the content of an answer apart. write: the grammar of an answer that calls, for
+    `Lark`. marks: what it reads that may be control tokens. has_channels: reasoning is its business
+    too, and it is read even without tools. is_taught: the model must be told how to write calls,
+    its template does not.
+    """
+
+    name: str
+    told_by: tuple[str, ...]
+    read: Callable[[Reader], Reading[None]]
+    write: Callable[[Lark, Tools], str]
+    marks: tuple[str, ...] = ()
+    has_channels: bool = False
+    is_taught: bool = False
+
+
+_V3, _V31, _KIMI = deepseek.V3, deepseek.V31, deepseek.KIMI
+_GEMMA4, _FUNCTION_GEMMA, _LFM = gemma.GEMMA4, gemma.FUNCTION_GEMMA, pythonic.LFM
+_CODE = pythonic.GEMMA_CODE
+_MISTRAL = (mistral.OPEN, mistral.ARGS, "[CALL_ID]")
+_TAGS = (hermes.OPEN, hermes.CLOSE)
+_GLM = (*_TAGS, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
+_PYTHON = bare_json.PYTHON_TAG
+_LLAMA = (bare_json.read, bare_json.write_llama, (_PYTHON,))
+
+# The first whose texts are all in the template is taken, so the narrower one goes first.
+DIALECTS = (
+    Dialect(
+        "harmony",
+        (harmony.CHANNEL, harmony.MESSAGE),
+        harmony.read,
+        harmony.write,
+        harmony.MARKS,
+        has_channels=True,
+    ),
+    Dialect("deepseek v3", (_V3.begin, "```json"), _V3.read, _V3.write, _V3.all),
+    Dialect("deepseek v3.1", (_V31.begin,), _V31.read, _V31.write, _V31.all),
+    Dialect("kimi", (_KIMI.begin,), _KIMI.read, _KIMI.write, _KIMI.all),
+    Dialect("mistral", _MISTRAL[:2], mistral.read, mistral.write_named, _MISTRAL),
+    Dialect("mistral json", _MISTRAL[:1], mistral.read, mistral.write_array, _MISTRAL),
+    Dialect("gemma 4", (_GEMMA4.open,), _GEMMA4.read, _GEMMA4.write, _GEMMA4.all),
+    Dialect(
+        "function gemma",
+        (_FUNCTION_GEMMA.open,),
+        _FUNCTION_GEMMA.read,
+        _FUNCTION_GEMMA.write,
+        _FUNCTION_GEMMA.all,
+    ),
+    Dialect("lfm", (_LFM.open,), _LFM.read, _LFM.write, (_LFM.open, _LFM.close)),
+    Dialect("glm", ("<arg_key>",), glm.read, glm.write, _GLM),
+    Dialect("qwen xml", ("<function=", "<parameter="), qwen_xml.read, qwen_xml.write, _TAGS),
+    Dialect("hermes", (hermes.OPEN,), hermes.read, hermes.write, _TAGS),
+    Dialect("llama", ('"parameters": dictionary of',), *_LLAMA),
+    Dialect("llama", (_PYTHON,), *_LLAMA),
+    Dialect("gemma code", ("tool_code",), _CODE.read, _CODE.write),
+)
+TAUGHT = Dialect("json", (), bare_json.read, bare_json.write, is_taught=True)
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """Markers around reasoning, which comes before all else in an answer. label: follows open."""
+
+    open: str
+    close: str
+    label: str = ""
+
+
+THINKING = (
+    Thinking("<think>", "</think>"),
+    Thinking("[THINK]", "[/THINK]"),
+    Thinking("<|channel>", "<channel|>", "thought"),
+    Thinking("<seed:think>", "</seed:think>"),
+)
+MARKS = frozenset(
+    mark
+    for marks in (*(d.marks for d in DIALECTS), *((t.open, t.close) for t in THINKING))
+    for mark in marks
+)
+
+
+def dialect_of(template: str) -> Dialect:
+    """The dialect of a model with this chat template."""
+    for dialect in DIALECTS:
+        if all(text in template for text in dialect.told_by):
+            return dialect
+    return TAUGHT
+
+
+def thinking_of(template: str) -> Thinking | None:
+    """The markers around reasoning, of a model whose template has such."""
+    for thinking in THINKING:
+        if thinking.open in template and thinking.close in template:
+            return thinking
+    return None

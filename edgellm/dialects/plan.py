@@ -1,0 +1,185 @@
+"""How a request is asked of a model and how its answers are read. Knows no engine and no API."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from edgellm.dialects.dialect import Dialect, Thinking, dialect_of, thinking_of
+from edgellm.dialects.functions import Tools
+from edgellm.dialects.lark import Lark
+from edgellm.dialects.parts import Parser, PlainParser
+from edgellm.dialects.reader import Reader, Reading, ReadingParser
+from edgellm.errors import RequestError
+from edgellm.sampling_params import CONSTRAINTS, SamplingParams
+from edgellm.types import Message, Messages, ModelDetails
+
+TAIL = 16  # tokens of a prompt that tell how it ends
+
+
+@dataclass(frozen=True)
+class Answering:
+    """How answers are asked for and read. params: with the dialect's grammar, where it is held to.
+
+    shown: control tokens that are text all the same. parser: makes one for each answer.
+    """
+
+    params: SamplingParams = field(default_factory=SamplingParams)
+    shown: tuple[int, ...] = ()
+    parser: Callable[[], Parser] = PlainParser
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model's dialect and a request's tools."""
+
+    dialect: Dialect
+    thinking: Thinking | None
+    control: Mapping[str, int]
+    tools: Tools
+
+    @property
+    def template_tools(self) -> list[Message] | None:
+        """What the template is given."""
+        if not self.tools.callable or self.dialect.is_taught:
+            return None
+        names = self.tools.callable
+        return [tool for tool in self.tools.described if tool["function"]["name"] in names]
+
+    def messages(self, messages: Messages) -> Messages:
+        """What the template is given. A model that does not know calls is told of them."""
+        if not self.dialect.is_taught:
+            return messages
+        shaped = [_spoken(message) for message in messages]
+        if not self.tools.callable:
+            return shaped
+        text = _lesson(self.tools)
+        first = shaped[0] if shaped else {}
+        if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
+            return [{**first, "content": f"{first['content']}\n\n{text}"}, *shaped[1:]]
+        return [{"role": "system", "content": text}, *shaped]
+
+    def answering(self, params: SamplingParams, tail: str, streams: bool = False) -> Answering:
+        """tail: the end of the prompt, with its markers. streams: calls are wanted as they come.
+
+        RequestError when two forms are asked of the answer.
+        """
+        is_open, is_closed = self._thought(tail)
+        is_held = self.tools.is_held
+        if is_held:
+            if any(getattr(params, name) is not None for name in CONSTRAINTS):
+                raise RequestError(
+                    "tools: calls that must have a form (tool_choice, strict, or "
+                    "parallel_tool_calls) cannot be asked for together with another form of the "
+                    "answer (response_format, grammar)",
+                    "tools",
+                )
+            grammar = self._grammar(is_open, is_closed)
+            params = SamplingParams(**{**params.given, "lark": grammar})
+        shown = tuple(sorted(set(self.control.values())))
+        if not (self.tools.callable or self.thinking or self.dialect.has_channels):
+            return Answering(params)
+        return Answering(params, shown, partial(self._parser, is_open, streams and is_held))
+
+    def _parser(self, is_open: bool, streams: bool) -> Parser:
+        reader = Reader(self.tools.callable, streams)
+        return ReadingParser(reader, self._read(reader, is_open))
+
+    def _read(self, reader: Reader, is_open: bool) -> Reading[None]:
+        yield  # until there is text
+        if self.thinking is not None and not self.dialect.has_channels:
+            yield from _think(reader, self.thinking, is_open)
+        if self.tools.callable or self.dialect.has_channels:
+            yield from self.dialect.read(reader)
+        else:
+            yield from reader.say_until("\0")
+        reader.end()
+
+    def _grammar(self, is_open: bool, is_closed: bool) -> str:
+        lark = Lark(self.control)
+        content = self.dialect.write(lark, self.tools)
+        thinking = self.thinking
+        if thinking is None or self.dialect.has_channels or is_closed:
+            return lark.grammar(content)
+        thought = f'{lark.until(thinking.close)} ("\\n")*'
+        if not is_open:
+            thought = f"({lark.mark(thinking.open)} {thought})?"
+        return lark.grammar(f"{thought} {content}")
+
+    def _thought(self, tail: str) -> tuple[bool, bool]:
+        """Whether the prompt ends inside reasoning, or behind it."""
+        if self.thinking is None:
+            return False, False
+        end = tail.rstrip()
+        return end.endswith(self.thinking.open), end.endswith(self.thinking.close)
+
+
+def plan(model: ModelDetails, tools: Tools | None = None) -> Plan:
+    """The plan for a model that is given these tools."""
+    asked = tools or Tools()
+    template = (asked.callable and model.tool_template) or model.chat_template
+    dialect, thinking = dialect_of(template), thinking_of(template)
+    marks = {*dialect.marks, *((thinking.open, thinking.close) if thinking else ())}
+    control = {mark: i for mark, i in model.control_marks.items() if mark in marks}
+    return Plan(dialect, thinking, control, asked)
+
+
+def _think(reader: Reader, thinking: Thinking, is_open: bool) -> Reading[None]:
+    """Reasoning at the beginning of an answer, or of which the prompt has the beginning."""
+    start = yield from reader.blanks()
+    if (yield from reader.skip(thinking.open)):
+        yield from reader.skip(thinking.label)
+        is_open = True
+    if not is_open:
+        reader.say(start)
+        return
+    reader.drop_blanks()
+    yield from reader.say_until(thinking.close, kind="reasoning")
+    reader.drop_blanks()
+
+
+def _lesson(tools: Tools) -> str:
+    """What a model is told of tools that its template would not tell it."""
+    functions = [tools_entry["function"] for tools_entry in tools.described]
+    described = [
+        {key: function.get(key) for key in ("name", "description", "parameters")}
+        for function in functions
+        if function["name"] in tools.callable
+    ]
+    listed = "\n".join(json.dumps(function, ensure_ascii=False) for function in described)
+    must = "Call one now" if tools.choice == "required" else "To call one"
+    return (
+        f"You can call these functions:\n{listed}\n"
+        f"{must}: answer with JSON and nothing else, in this form: "
+        '{"name": "the function", "arguments": {"a parameter": "its value"}}'
+    )
+
+
+def _spoken(message: Message) -> Message:
+    """A call or a result as a message of a conversation without tools."""
+    if message.get("role") == "tool":
+        name = message.get("name") or "the function"
+        return {"role": "user", "content": f"Result of {name}: {_said(message.get('content'))}"}
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    written = []
+    for call in calls:
+        function = call.get("function", call) if isinstance(call, Mapping) else {}
+        arguments: Any = function.get("arguments") or {}
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments)
+            except ValueError:
+                pass
+        entry = {"name": function.get("name"), "arguments": arguments}
+        written.append(json.dumps(entry, ensure_ascii=False))
+    said = _said(message.get("content"))
+    return {"role": "assistant", "content": "\n".join([*([said] if said else []), *written])}
+
+
+def _said(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(p.get("text", "")) for p in content if isinstance(p, Mapping))
+    return str(content or "")
