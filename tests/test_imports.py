@@ -63,6 +63,7 @@ RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in laye
 # Rooms that see less than their layer would let them.
 ONLY = {
     "tui": {"client", "types", "sampling_params", "options", "errors"},
+    "lsp": {"client", "types", "config", "errors", "version", "indent"},
     "gguf_loader": {"errors"},
     "kernels.formats": {"errors"},
     "kernels.program": {"kernels.formats", "errors"},
@@ -106,6 +107,8 @@ OWNERS = {
     "textual": {"tui"},
     "textual_serve": {"tui"},
     "aiohttp": {"tui"},
+    "pygls": {"lsp"},
+    "lsprotocol": {"lsp"},
     "jinja2": {"chat_template"},
     "regex": {"tokenizer"},
     "huggingface_hub": {"pull"},

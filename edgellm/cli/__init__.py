@@ -30,6 +30,7 @@ COMMANDS = {
     "chat": ("edgellm.cli.chat", "conversations in the terminal"),
     "run": ("edgellm.cli.run", "write one answer to standard output"),
     "serve": ("edgellm.cli.serve", "let other programs use models, over a socket"),
+    "lsp": ("edgellm.cli.lsp", "suggestions at the cursor, for editors"),
     "pull": ("edgellm.cli.pull", "fetch a model"),
     "list": ("edgellm.cli.list_models", "the models of the catalogue and those stored here"),
     "show": ("edgellm.cli.show", "what a model file holds and the memory it needs"),

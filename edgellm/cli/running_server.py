@@ -3,12 +3,12 @@
 import argparse
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from edgellm.client import Client, SocketClient
+from edgellm.client.naming import is_meant
 from edgellm.config import socket_path
 from edgellm.errors import ConnectionFailed, RequestError
-from edgellm.types import LoadOptions, ModelInfo
+from edgellm.types import LoadOptions
 
 KEY_VARIABLE = "EDGELLM_API_KEY"
 
@@ -59,14 +59,7 @@ async def _served(address: str, model: str) -> Served:
     client = SocketClient(address, os.environ.get(KEY_VARIABLE))
     infos = await client.models()
     for info in infos:
-        if _is_meant(info, model):
+        if is_meant(info, model):
             return Served(client, info.name)
     loaded = ", ".join(info.name for info in infos) or "none"
     raise RequestError(f"the server has no model {model!r}; loaded: {loaded}", "model")
-
-
-def _is_meant(info: ModelInfo, model: str) -> bool:
-    path = Path(model).expanduser()
-    if path.is_file():  # goes before a name, as it does here
-        return path.resolve() == Path(info.path).resolve()
-    return model.lower() == info.name.lower()
