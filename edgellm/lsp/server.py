@@ -82,7 +82,7 @@ def serve(find: Find, delay: float, stdin: BinaryIO, stdout: BinaryIO) -> None:
     def ready(_: lsp.InitializedParams) -> None:
         engine.start()
 
-    @server.feature(lsp.TEXT_DOCUMENT_INLINE_COMPLETION)
+    @server.feature(lsp.TEXT_DOCUMENT_INLINE_COMPLETION, lsp.InlineCompletionOptions())
     async def inline_completion(params: lsp.InlineCompletionParams) -> lsp.InlineCompletionList:
         is_asked_for = params.context.trigger_kind == lsp.InlineCompletionTriggerKind.Invoked
         _, text = await _suggestion(server, engine, params, is_asked_for)

@@ -67,6 +67,8 @@ async def editing(*arguments: str, text: str = TEXT) -> AsyncIterator[Editor]:
         assert b"Traceback" not in said, said.decode()
         await asyncio.wait_for(process.wait(), 30)
     finally:
+        if editor._server is not None and editor._server.returncode is None:
+            editor._server.kill()
         await editor.stop()
 
 
