@@ -81,6 +81,7 @@ class Engine:
         self._consumers: dict[Sequence, Consumer] = {}
         self._followers: dict[Sequence, list[Consumer]] = {}  # of a prompt that is computed once
         self._seq_ids = count()
+        self.last_worked = 0.0  # when the last step ended, on the clock of time.monotonic
         self._steps = 0
         self._tokens_computed = 0
         self._tokens_generated = 0
@@ -171,6 +172,7 @@ class Engine:
                 self._fail(sequence, error)
             return
         self._steps += 1
+        self.last_worked = time.monotonic()
         self._hand_out(chunks, logits)
         self._observe(chunks, self._clock() - begun)
 
@@ -330,15 +332,12 @@ class EngineThread:
 
     def detach(self, engine: Engine) -> None:
         """Ends an engine's sequences and closes it, once its current step is over; waits for it."""
-        closed = threading.Event()
 
         def close() -> None:
             self._engines.remove(engine)
             engine.close()
-            closed.set()
 
-        self.post(close)
-        closed.wait()
+        self.ask(close)
 
     def close(self) -> None:
         """Closes all engines and ends the thread. May be called again."""

@@ -45,6 +45,10 @@ class BackendError(EdgeLLMError):
     """A backend cannot run this program on this machine."""
 
 
+class ModelsBusy(EdgeLLMError):
+    """A model does not fit beside those that are at work: trying again later may help."""
+
+
 class ConnectionFailed(EdgeLLMError):
     """No server listens there, or it went away before it had answered."""
 

@@ -57,7 +57,7 @@ class LoadedModel:
     """One open model. `engine` is to be stepped by the engine's thread alone.
 
     note: is told what users should know of how the file is read. numerics: what the bits in the
-    cache depend on beside the file.
+    cache depend on beside the file. draft_bytes: what a model that guesses for it takes.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class LoadedModel:
         note: Note,
         adapters: AdapterFiles | None = None,
         numerics: Mapping[str, str | int] | None = None,
+        draft_bytes: int = 0,
     ) -> None:
         self.tokenizer = tokenizer
         self.engine = engine
@@ -77,6 +78,7 @@ class LoadedModel:
         self._adapters = adapters
         self._note = note
         self._numerics = numerics or {}
+        self._draft_bytes = draft_bytes
         self._template: ChatTemplate | None = None
 
     @cached_property
@@ -120,6 +122,12 @@ class LoadedModel:
     def fim_prompt(self, hole: Hole, max_tokens: int | None, suffix_limit: int | None) -> FimPrompt:
         """The prompt that fills a hole; `fim.fill` of this model."""
         return fill(self.tokenizer, self.info.context_length, hole, max_tokens, suffix_limit)
+
+    @property
+    def num_bytes(self) -> int:
+        """What weights and cache may take of memory, those of its draft model included."""
+        weights = sum(tensor.nbytes for tensor in self._file.tensors.values())
+        return weights + self.info.kv_cache_bytes + self._draft_bytes
 
     @cached_property
     def _control_marks(self) -> Mapping[str, int]:
@@ -191,12 +199,13 @@ def load_model(
         opened.callback(adapters.close)
         tokenizer = load_tokenizer(file)
         drafters: tuple[Drafter, ...] = (PromptLookup(),)
+        draft_bytes = 0
         if draft is not None:
             context = options.context_length or min(config.context_length, DEFAULT_CONTEXT)
-            drafter, used = load_draft(draft, tokenizer, context, options, backends)
+            drafter, draft_bytes = load_draft(draft, tokenizer, context, options, backends)
             opened.callback(drafter.close)
             drafters = (*drafters, drafter)
-            left = max(1, _usable_memory(options.memory_limit) - used)
+            left = max(1, _usable_memory(options.memory_limit) - draft_bytes)
             options = replace(options, memory_limit=left)
         ready = make_ready(file, config, options, backends, adapters.adapters, drafters)
         opened.pop_all()  # the model closes them
@@ -222,7 +231,7 @@ def load_model(
         "kv_cache_type": ready.kv_cache_type,
         "context_length": ready.limits.context_length,
     }
-    return LoadedModel(file, tokenizer, ready.engine, info, note, adapters, numerics)
+    return LoadedModel(file, tokenizer, ready.engine, info, note, adapters, numerics, draft_bytes)
 
 
 def load_draft(

@@ -7,10 +7,10 @@ inside a step.
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence as Seq
+from collections.abc import Iterator, Mapping, Sequence as Seq
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgellm import sessions
@@ -19,8 +19,10 @@ from edgellm.answers import consumers
 from edgellm.backends import Backends
 from edgellm.engine import EngineThread
 from edgellm.errors import ContextOverflow, RequestError
-from edgellm.generation import Emit, Scoring, TakeRows
-from edgellm.loaded_model import LoadedModel, load_model
+from edgellm.generation import Consumer, Emit, Scoring, TakeRows
+from edgellm.loaded_model import LoadedModel
+from edgellm.model_loader import KEEP_ALIVE, ModelLoader, find_model
+from edgellm.model_pool import ModelPool, Source
 from edgellm.sampling_params import check_params, resolve
 from edgellm.sequence import Sequence
 from edgellm.types import (
@@ -44,16 +46,24 @@ class Manager:
     """Loads, finds and unloads models by name, and submits work to them.
 
     report: is told how a model that must be fetched first comes in, and what users should know.
+    memory: bytes for all models together; None: what is free when the first one is loaded.
+    keep_alive, options: of models that are stored here and come in because a request names them:
+    seconds that they stay unused (negative: for ever), and how they are loaded.
     """
 
-    def __init__(self, report: "Report | None" = None) -> None:
+    def __init__(
+        self,
+        report: "Report | None" = None,
+        memory: int | None = None,
+        keep_alive: float = KEEP_ALIVE,
+        options: LoadOptions | None = None,
+    ) -> None:
         self._report = report
-        self._note = report.note if report else _log.warning
         self._thread = EngineThread()  # before the backends, so that it ends before them
-        self._backends = Backends(self._note)
-        self._models: dict[str, LoadedModel] = {}
-        self._loading: set[str] = set()
-        self._lock = threading.Lock()
+        note = report.note if report else _log.warning
+        self._backends = Backends(note)
+        self._loader = ModelLoader(self._backends, note, options or LoadOptions(), keep_alive)
+        self._pool = ModelPool(self._thread, self._loader, memory)
         self._request_ids = count(1)
 
     def load(
@@ -64,61 +74,88 @@ class Manager:
     ) -> ModelInfo:
         """Loads a model file, or a catalogue model that is pulled first when it is not here yet.
 
+        Its name is served from then on: when it has gone for another one it comes back by it.
         report: is told about this model, instead of the manager's.
         """
-        note = report.note if report else self._note
+        report = report or self._report
         options = options or LoadOptions()
-        path, name, sampling = find_model(name_or_path, report or self._report)
-        draft = None
-        if options.draft is not None:
-            draft, _, _ = find_model(options.draft, report or self._report)
-        with self._lock:
-            if name in self._models or name in self._loading:
-                raise RequestError(f"a model named {name!r} is loaded already", "model")
-            self._loading.add(name)
-        try:
-            model = load_model(path, name, options, sampling, self._backends, note, draft)
-            self.add(model)
-        finally:
-            self._loading.discard(name)
-        return model.info
+        path, name, sampling = find_model(name_or_path, report)
+        draft = None if options.draft is None else find_model(options.draft, report)[0]
+        source = Source(path, name, options, sampling, draft)
+        return self._pool.load(source, report.note if report else None).info
 
     def add(self, model: LoadedModel) -> None:
         """Takes in a model that is made already; it is closed with the others."""
-        self._models[model.info.name] = model
-        self._thread.attach(model.engine)
+        self._pool.add(model)
 
     def unload(self, name: str) -> None:
         """Aborts a model's requests and closes it."""
-        model = self.model(name)
-        del self._models[name]
-        self._thread.detach(model.engine)
-        model.close()
+        self._pool.unload(name)
 
     def close(self) -> None:
         """Unloads everything and ends the thread. May be called again."""
         self._thread.close()
-        while self._models:
-            self._models.popitem()[1].close()
+        self._pool.close()
         self._backends.close()
 
-    def model(self, name: str | None = None) -> LoadedModel:
-        """The model of this name, or the only one. RequestError when that is not clear."""
-        models = dict(self._models)
-        if name is None and len(models) == 1:
-            return next(iter(models.values()))
-        if name is None or name not in models:
-            loaded = ", ".join(models) or "none"
+    def use(self, name: str | None = None, keep_alive: float | None = None) -> ModelInfo | None:
+        """A model that requests may name, loaded if it must be; None when they may not.
+
+        keep_alive: as in Request.
+        """
+        if self._meant(name) is None:
+            return None
+        with self.using(name, keep_alive) as model:
+            return model.info
+
+    @contextmanager
+    def using(
+        self, name: str | None = None, keep_alive: float | None = None
+    ) -> Iterator[LoadedModel]:
+        """Holds the model of this name, or the only one; it is loaded if it must be.
+
+        A name is that of a model that was loaded, or of one that is stored here; never a path.
+        RequestError when it is not clear.
+        """
+        meant = self._meant(name)
+        if meant is None:
+            names = ", ".join(self._pool.loaded()) or "none"
             what = "no model is named" if name is None else f"no model {name!r} is loaded"
-            raise RequestError(f"{what}; loaded: {loaded}", "model")
-        return models[name]
+            raise RequestError(f"{what}; loaded: {names}", "model")
+        with self._pool.using(meant, keep_alive) as model:
+            yield model
+
+    def model(self, name: str | None = None) -> LoadedModel:
+        """The model of this name, or the only one, as `using` finds it."""
+        with self.using(name) as model:
+            return model
+
+    def loaded(self, name: str | None = None) -> LoadedModel | None:
+        """The same if it is in memory."""
+        models = self._pool.loaded()
+        meant = name if name in models else self._meant(name)
+        return None if meant is None else models.get(meant)
+
+    def _meant(self, name: str | None) -> str | None:
+        """The name of a model that is loaded, or was, or is stored here; None when there is none.
+
+        No name is the only one that was loaded on purpose, or is loaded now.
+        """
+        loaded, served = self._pool.loaded(), self._pool.served()
+        if name is None:
+            names = served or list(loaded)
+            return names[0] if len(names) == 1 else None
+        for known in (name, name.lower().removesuffix(":latest")):
+            if known in loaded or known in served or self._loader.find(known):
+                return known
+        return None
 
     def models(self) -> tuple[ModelInfo, ...]:
-        return tuple(model.info for model in dict(self._models).values())
+        return tuple(model.info for model in self._pool.loaded().values())
 
     def stats(self) -> Mapping[str, Stats]:
         """Per model name."""
-        return {name: model.engine.stats() for name, model in dict(self._models).items()}
+        return {name: model.engine.stats() for name, model in self._pool.loaded().items()}
 
     def submit(self, request: Request, emit: Emit) -> str:
         """Starts a generation and returns its id. RequestError for a request that cannot run.
@@ -127,49 +164,27 @@ class Manager:
         finish_reason; or with the exception that ended an answer. It must be quick.
         """
         check_params(request.params)
-        model = self.model(request.model)
-        prompt = _prompt_ids(model, request)
-        params, context = resolve(request.params, model.info.sampling), model.info.context_length
-        if len(prompt) >= context:  # also said by the scheduler, but here before any thread
-            raise ContextOverflow(len(prompt), context)
-        room = context - len(prompt)
-        max_tokens = room if params.max_tokens is None else min(room, params.max_tokens)
-        seed = int.from_bytes(os.urandom(8)) if params.seed is None else params.seed
-        request_id = request.request_id or f"request-{next(self._request_ids)}"
-        answers = consumers(
-            model,
-            Sequence(
-                0,
-                prompt,
-                len(prompt),
-                params,
-                is_background=_is_background(request),
-                adapter_scales=_adapter_scales(request, model.info),
-            ),
-            request_id=request_id,
-            emit=emit,
-            seed=seed,
-            max_tokens=max_tokens,
-            skip_special=request.skip_special,
-            shown=request.shown,
-        )
-        self._thread.post(partial(model.engine.add, *answers))
+        with self.using(request.model, request.keep_alive) as model:
+            request_id = request.request_id or f"request-{next(self._request_ids)}"
+            answers = _answers(model, request, request_id, emit)
+            self._thread.post(partial(model.engine.add, *answers))
         return request_id
 
     def save_session(
         self, name: str, ids: Seq[int], messages: Messages = (), model: str | None = None
     ) -> SessionInfo:
         """Saves what the cache has of these tokens under a name, and with it the conversation."""
-        loaded = self.model(model)
-        _check_ids(list(ids), loaded.info.vocab_size)
-        return sessions.save(self._saved_model(loaded), name, ids, messages)
+        with self.using(model) as loaded:
+            _check_ids(list(ids), loaded.info.vocab_size)
+            return sessions.save(self._saved_model(loaded), name, ids, messages)
 
     def restore_session(self, name: str, model: str | None = None) -> Session:
         """Puts a saved session into the cache, where prompts that begin with it find it.
 
         SessionError when there is none, or it is damaged or of another model or setting.
         """
-        return sessions.restore(self._saved_model(self.model(model)), name)
+        with self.using(model) as loaded:
+            return sessions.restore(self._saved_model(loaded), name)
 
     def _saved_model(self, loaded: LoadedModel) -> sessions.SavedModel:
         info = loaded.info
@@ -184,7 +199,7 @@ class Manager:
 
     def abort(self, request_id: str) -> None:
         """Ends a request, whatever model it runs on. An unknown id is no error."""
-        for model in dict(self._models).values():
+        for model in self._pool.loaded().values():
             self._thread.post(partial(model.engine.abort, request_id))
 
     def score(
@@ -195,8 +210,11 @@ class Manager:
         take_rows: called in the engine's thread with (position of the first row, rows); the rows
         are valid during the call only.
         """
-        model = self.model(name)
-        _check_ids(ids, model.info.vocab_size)
+        with self.using(name) as model:
+            _check_ids(ids, model.info.vocab_size)
+            self._score(model, ids, take_rows, start)
+
+    def _score(self, model: LoadedModel, ids: list[int], take_rows: TakeRows, start: int) -> None:
         if not 0 <= start < max(1, len(ids)):
             raise RequestError(f"logits from position {start} of {len(ids)} tokens", "start")
         over = threading.Event()
@@ -227,27 +245,32 @@ class Manager:
             raise failure[0]
 
 
-def find_model(
-    name_or_path: str | os.PathLike[str], report: "Report | None" = None
-) -> tuple[Path, str, Mapping[str, float]]:
-    """The file, a name for it, and the sampling its makers advise.
-
-    A file that exists goes before a catalogue name; a catalogue model that is not here is pulled,
-    unless nothing here can run it: GGUFError.
-    """
-    text = os.fspath(name_or_path)
-    path = Path(text).expanduser()
-    if path.is_file():
-        return path, path.stem, {}
-    from edgellm.catalog import load_catalog
-    from edgellm.models.registry import architecture
-    from edgellm.pull import resolve, stored  # with the clients of hubs: not for a plain file
-
-    entry = load_catalog().get(text.lower())
-    if entry and entry.architecture and not stored(entry.name):
-        architecture(entry.architecture)
-    path = resolve(text, report)
-    return (path, entry.name, entry.sampling) if entry else (path, path.stem, {})
+def _answers(
+    model: LoadedModel, request: Request, request_id: str, emit: Emit
+) -> tuple[Consumer, ...]:
+    """The consumers that answer a request."""
+    prompt = _prompt_ids(model, request)
+    params, context = resolve(request.params, model.info.sampling), model.info.context_length
+    if len(prompt) >= context:  # also said by the scheduler, but here before any thread
+        raise ContextOverflow(len(prompt), context)
+    room = context - len(prompt)
+    return consumers(
+        model,
+        Sequence(
+            0,
+            prompt,
+            len(prompt),
+            params,
+            is_background=_is_background(request),
+            adapter_scales=_adapter_scales(request, model.info),
+        ),
+        request_id=request_id,
+        emit=emit,
+        seed=int.from_bytes(os.urandom(8)) if params.seed is None else params.seed,
+        max_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
+        skip_special=request.skip_special,
+        shown=request.shown,
+    )
 
 
 def _is_background(request: Request) -> bool:

@@ -56,10 +56,11 @@ class Request:
     """One generation asked of the engine.
 
     prompt: text, or token ids taken as they are. add_special, parse_special: how text is
-    tokenised. model: a loaded model's name; None is the only one loaded. skip_special: control
-    tokens of the answer are left out of its text, except those `shown`. priority: a background
-    request lets interactive ones go first, though not for ever. adapters: the scales of the model's
-    adapters by name, 0 for those left out; None: as the model was loaded.
+    tokenised. model: a name, which is loaded if it must be; None is the only one. skip_special:
+    control tokens of the answer are left out of its text, except those `shown`. priority: a
+    background request lets interactive ones go first, though not for ever. adapters: the scales of
+    the model's adapters by name, 0 for those left out; None: as the model was loaded. keep_alive:
+    seconds that the model stays in memory unused after this, negative for ever; None: as it was.
     """
 
     prompt: str | tuple[int, ...]
@@ -72,6 +73,7 @@ class Request:
     shown: tuple[int, ...] = ()
     priority: Priority = "interactive"
     adapters: Mapping[str, float] | None = None
+    keep_alive: float | None = None
 
 
 @dataclass(frozen=True)

@@ -177,19 +177,22 @@ class MockFile:
         self.is_closed = True
 
 
-def make_manager(
-    model: MockModel,
-    name: str = "mock",
-    manager: Manager | None = None,
-    context_length: int = 64,
-    **sizes: int,
-) -> Manager:
-    """A manager with this model loaded and one engine thread. sizes: others of make_engine."""
-    manager = manager or Manager()
-    info = ModelInfo(name, f"{name}.gguf", "mock", "mock", context_length, VOCAB_SIZE, 0)
+def make_model(
+    model: MockModel, name: str = "mock", context_length: int = 64, size: int = 0, **sizes: int
+) -> LoadedModel:
+    """A model ready to run. size: bytes it says it takes. sizes: others of make_engine."""
+    info = ModelInfo(name, f"{name}.gguf", "mock", "mock", context_length, VOCAB_SIZE, size)
     tokenizer, file, template = ByteTokenizer(), MockFile(), MockTemplate()
     engine = make_engine(model, context_length, **sizes)
     loaded = LoadedModel(file, tokenizer, engine, info, print)  # type: ignore[arg-type]
     loaded._template = template  # type: ignore[assignment]
-    manager.add(loaded)
+    return loaded
+
+
+def make_manager(
+    model: MockModel, name: str = "mock", manager: Manager | None = None, **sizes: int
+) -> Manager:
+    """A manager with this model loaded and one engine thread. sizes: those of make_model."""
+    manager = manager or Manager()
+    manager.add(make_model(model, name, **sizes))
     return manager

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from edgellm.cli import options
@@ -17,6 +18,8 @@ from edgellm.cli.running_server import KEY_VARIABLE
 from edgellm.client import LocalClient
 from edgellm.config import socket_path
 from edgellm.errors import CatalogError, RequestError
+from edgellm.manager import Manager
+from edgellm.model_loader import KEEP_ALIVE
 from edgellm.server.guard import is_loopback
 from edgellm.server.listen import Listener, inherited_listeners, tcp_listener, unix_listener
 from edgellm.server.serve import serve
@@ -30,7 +33,12 @@ _ABANDON_SECONDS = 15.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", metavar="MODEL", nargs="*", help="names, or paths of GGUF files")
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        nargs="*",
+        help="names, or paths of GGUF files; other stored models come in when requests name them",
+    )
     group = parser.add_argument_group("where")
     group.add_argument("--socket", metavar="PATH", help=f"Unix socket (default {socket_path()})")
     group.add_argument(
@@ -65,6 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--parallel", type=int, default=8, metavar="N", help="computed side by side (default 8)"
+    )
+    group.add_argument(
+        "--keep-alive",
+        type=float,
+        default=KEEP_ALIVE,
+        metavar="SECONDS",
+        help="that a model which a request named stays loaded unused; negative: for ever "
+        f"(default {KEEP_ALIVE:.0f})",
     )
     parser.add_argument(
         "--log", action="store_true", help="write a line of JSON to standard error per request"
@@ -158,7 +174,9 @@ async def _serve(
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     if args.private:
         _stop_with_parent(loop, stop)
-    async with LocalClient(report=report) as client:
+    others = replace(load, adapters=(), draft=None)  # files that are made for one model
+    manager = Manager(report, load.memory_limit, args.keep_alive, others)
+    async with LocalClient(manager) as client:
         service = Service(client, settings)
         service.reload_catalog()
 

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from edgellm.client.local import LocalClient
     from edgellm.client.protocol import Client
     from edgellm.client.socket import SocketClient
-    from edgellm.manager import find_model
+    from edgellm.model_loader import find_model
 
 _HOMES = {
     "Client": "edgellm.client.protocol",
     "LocalClient": "edgellm.client.local",
     "SocketClient": "edgellm.client.socket",
     "ChildClient": "edgellm.client.child",
-    "find_model": "edgellm.manager",
+    "find_model": "edgellm.model_loader",
 }
 
 __all__ = ["ChildClient", "Client", "LocalClient", "SocketClient", "find_model"]

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from edgellm.detokenize import Detokenizer
+from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
 from edgellm.sessions import delete, saved_sessions
 from edgellm.types import (
@@ -121,11 +122,16 @@ class LocalClient:
     ) -> ModelInfo:
         return await _in_thread(partial(self._manager.load, name_or_path, options, report))
 
+    async def use(
+        self, name: str | None = None, keep_alive: float | None = None
+    ) -> ModelInfo | None:
+        return await _in_thread(partial(self._manager.use, name, keep_alive))
+
     async def unload(self, name: str) -> None:
         await _in_thread(partial(self._manager.unload, name))
 
     async def details(self, model: str | None = None) -> ModelDetails:
-        return self._manager.model(model).details()
+        return await self._quick(model, LoadedModel.details)
 
     async def tokenize(
         self,
@@ -134,15 +140,17 @@ class LocalClient:
         parse_special: bool = True,
         model: str | None = None,
     ) -> list[int]:
-        tokenizer = self._manager.model(model).tokenizer
-        return await _in_thread(partial(tokenizer.encode, text, add_special, parse_special))
+        return await self._long(
+            model, lambda held: held.tokenizer.encode(text, add_special, parse_special)
+        )
 
     async def detokenize(self, ids: Sequence[int], model: str | None = None) -> str:
-        return self._manager.model(model).tokenizer.decode(ids)
+        return await self._quick(model, lambda held: held.tokenizer.decode(ids))
 
     async def token_bytes(self, ids: Sequence[int], model: str | None = None) -> list[bytes]:
-        tokenizer = self._manager.model(model).tokenizer
-        return [tokenizer.token_bytes(token_id) for token_id in ids]
+        return await self._quick(
+            model, lambda held: [held.tokenizer.token_bytes(token_id) for token_id in ids]
+        )
 
     async def chat_prompt(
         self,
@@ -151,9 +159,10 @@ class LocalClient:
         model: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> str:
-        template = self._manager.model(model).chat_template
         given = variables or {}
-        return await _in_thread(partial(template.render, messages, tools=tools, **given))
+        return await self._long(
+            model, lambda held: held.chat_template.render(messages, tools=tools, **given)
+        )
 
     async def chat_ids(
         self,
@@ -162,8 +171,8 @@ class LocalClient:
         model: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
-        loaded, given = self._manager.model(model), variables or {}
-        return tuple(await _in_thread(partial(loaded.chat_ids, messages, tools, **given)))
+        given = variables or {}
+        return tuple(await self._long(model, lambda held: held.chat_ids(messages, tools, **given)))
 
     async def fim_prompt(
         self,
@@ -172,14 +181,22 @@ class LocalClient:
         suffix_limit: int | None = None,
         model: str | None = None,
     ) -> FimPrompt:
-        loaded = self._manager.model(model)
-        return await _in_thread(partial(loaded.fim_prompt, hole, max_tokens, suffix_limit))
+        return await self._long(model, lambda held: held.fim_prompt(hole, max_tokens, suffix_limit))
 
     async def pieces(self, ids: Sequence[int], model: str | None = None) -> tuple[str, ...]:
-        tokenizer = self._manager.model(model).tokenizer
-        detokenizer = Detokenizer(tokenizer, skip_special=False, continues=True)
-        pieces = [detokenizer.push(token) for token in ids]
-        return (*pieces[:-1], pieces[-1] + detokenizer.flush()) if pieces else ()
+        return await self._quick(model, partial(_pieces, ids))
+
+    async def _quick(self, model: str | None, work: Callable[[LoadedModel], T]) -> T:
+        """Does at once what takes no time, unless the model must be loaded first."""
+        loaded = self._manager.loaded(model)
+        return await self._long(model, work) if loaded is None else work(loaded)
+
+    async def _long(self, model: str | None, work: Callable[[LoadedModel], T]) -> T:
+        def body() -> T:
+            with self._manager.using(model) as held:
+                return work(held)
+
+        return await _in_thread(body)
 
     async def save_session(
         self,
@@ -206,6 +223,12 @@ class LocalClient:
 
     async def close(self) -> None:
         await _in_thread(self._manager.close)
+
+
+def _pieces(ids: Sequence[int], model: LoadedModel) -> tuple[str, ...]:
+    detokenizer = Detokenizer(model.tokenizer, skip_special=False, continues=True)
+    pieces = [detokenizer.push(token) for token in ids]
+    return (*pieces[:-1], pieces[-1] + detokenizer.flush()) if pieces else ()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

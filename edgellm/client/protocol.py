@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Client(Protocol):
-    """Every error is an EdgeLLMError. model: a loaded model's name; None is the only one."""
+    """Every error is an EdgeLLMError. model: a name, loaded if need be; None is the only one."""
 
     def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
         """The events of all params.n answers as they come; closing it aborts the rest.
@@ -44,6 +44,14 @@ class Client(Protocol):
         report: "Report | None" = None,
     ) -> ModelInfo:
         """Loads a model, pulling it first if it must be. report: is told how far that is."""
+
+    async def use(
+        self, name: str | None = None, keep_alive: float | None = None
+    ) -> ModelInfo | None:
+        """A model that requests may name, loaded if it must be; None when they may not.
+
+        It was loaded before, or is stored there. keep_alive: as in Request.
+        """
 
     async def unload(self, name: str) -> None:
         """Aborts a model's requests and closes it."""

@@ -79,6 +79,12 @@ class SocketClient:
                     report.advance(line["stage"], line["done"], line["total"])
         raise ConnectionFailed("the server closed the connection before the model was loaded")
 
+    async def use(
+        self, name: str | None = None, keep_alive: float | None = None
+    ) -> ModelInfo | None:
+        found = await self._ask("use", {"name": name, "keep_alive": keep_alive})
+        return decode(ModelInfo, found["model"]) if found.get("model") else None
+
     async def unload(self, name: str) -> None:
         await self._ask("unload", {"name": name})
 

@@ -7,7 +7,7 @@ from typing import Any
 from edgellm.dialects import TAIL, Answering, Tools, plan
 from edgellm.errors import RequestError
 from edgellm.server.endpoint import Call
-from edgellm.server.fields import adapters, read
+from edgellm.server.fields import adapters, keep_alive, read
 from edgellm.types import Messages, ModelInfo, Request, SamplingParams
 
 
@@ -47,5 +47,6 @@ async def prepare(
         model=info.name,
         shown=answering.shown,
         adapters=adapters(call.fields, info),
+        keep_alive=keep_alive(call.fields),
     )
     return Chat(info, request, answering)

@@ -9,6 +9,7 @@ from edgellm.errors import (
     DownloadError,
     EdgeLLMError,
     GGUFError,
+    ModelsBusy,
     RequestError,
 )
 
@@ -41,6 +42,7 @@ class Failure:
 _KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ContextOverflow, 400, "exceed_context_size_error"),
     (RequestError, 400, "invalid_request_error"),
+    (ModelsBusy, 503, "unavailable_error"),
     (DownloadError, 503, "unavailable_error"),
     (CatalogError, 404, "not_found_error"),
     (BackendError, 501, "not_supported_error"),

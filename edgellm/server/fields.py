@@ -4,6 +4,7 @@ Fields that nobody knows are left alone, null is as good as missing. Every error
 that names the field.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar, overload
 
@@ -16,6 +17,8 @@ from edgellm.wire import decode
 T = TypeVar("T")
 Fields = Mapping[str, Any]
 
+_SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|)")
 _NEGATIVE_IS_UNSET = ("max_tokens", "seed")
 _NEGATIVE_IS_OFF = ("top_k", "min_tokens")
 _EMPTY_IS_UNSET = ("grammar", "regex", "lark", "choices", "json_schema")
@@ -123,6 +126,26 @@ def adapters(fields: Fields, info: ModelInfo) -> Mapping[str, float] | None:
             )
         scales[info.adapters[number].name] = read(entry, "scale", float, 0.0)
     return scales
+
+
+def keep_alive(fields: Fields) -> float | None:
+    """Seconds of Ollama's `keep_alive`: a number, or a duration such as 1h30m; None: not given."""
+    value = fields.get("keep_alive")
+    if value is None:
+        return None
+    text = str(value).strip()
+    sign = -1 if text.startswith("-") else 1
+    parts = _DURATION.findall(text.lstrip("+-"))
+    if (
+        not parts
+        or isinstance(value, bool)
+        or "".join(n + unit for n, unit in parts) != text.lstrip("+-")
+    ):
+        raise RequestError(
+            f"keep_alive is {value!r}: seconds, or a duration such as 5m, are expected",
+            "keep_alive",
+        )
+    return sign * sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def _with_content(message: dict[str, Any]) -> Message:

@@ -49,6 +49,13 @@ async def load(call: Call) -> Reply:
     return _lines(_loading(call, name, options))
 
 
+async def use(call: Call) -> Reply:
+    info = await call.service.client.use(
+        _field(call, "name", str), _field(call, "keep_alive", float)
+    )
+    return {"model": encode(info)}
+
+
 async def unload(call: Call) -> Reply:
     await call.service.client.unload(_field(call, "name", str, ""))
     return {}
@@ -137,6 +144,7 @@ _HANDLERS = (
     abort,
     models,
     load,
+    use,
     unload,
     details,
     tokenize,

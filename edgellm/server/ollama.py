@@ -66,7 +66,8 @@ async def generate(call: Call) -> Reply:
     if not prompt and not f.read(call.fields, "suffix", str):
         return await _loaded(call, {"response": ""})
     params = _params(call)
-    request = Request(await _prompt(call, info, prompt, params), params, model=info.name)
+    ids = await _prompt(call, info, prompt, params)
+    request = Request(ids, params, model=info.name, keep_alive=f.keep_alive(call.fields))
     if f.read(call.fields, "stream", bool, True):
         lines = _generate_lines(call, info, request)
         return Stream(lines, json_line, b"application/x-ndjson", ollama_error)
@@ -105,9 +106,12 @@ async def _prompt(call: Call, info: ModelInfo, prompt: str, params: SamplingPara
 
 
 async def _loaded(call: Call, empty: Mapping[str, Any]) -> Reply:
-    """The answer to a request that only wants the model in memory, where it is already."""
+    """The answer to a request that only wants the model in memory, or out of it."""
+    seconds = f.keep_alive(call.fields)
     info = await call.service.model(f.read(call.fields, "model", str))
-    return {**_head(info), **empty, "done": True, "done_reason": "load"}
+    await call.service.client.use(info.name, seconds)
+    reason = "unload" if seconds == 0 else "load"
+    return {**_head(info), **empty, "done": True, "done_reason": reason}
 
 
 async def embed(call: Call) -> Reply:

@@ -58,21 +58,26 @@ class Service:
         self.catalog = load_catalog()
 
     async def model(self, name: str | None) -> ModelInfo:
-        """The loaded model that a request means.
+        """The model that a request means, loaded if it is one that was or is stored here.
 
-        With one model loaded any name means it: clients send names of their own. RequestError
-        when it is not clear.
+        Any other name means the only model that the server was started with: clients send names
+        of their own. RequestError when it is not clear.
         """
         models = await self.client.models()
-        if not models:
-            if self.is_loading:
-                raise Refusal(503, "unavailable_error", "Loading model", _RETRY_AFTER)
-            raise RequestError("no model is loaded: name one when the server is started", "model")
         for info in models:
             if info.name == name or f"{info.name}:latest" == name:
                 return info
-        if len(models) == 1:
-            return models[0]
+        if self.is_loading and not models:
+            raise Refusal(503, "unavailable_error", "Loading model", _RETRY_AFTER)
+        found = await self.client.use(name) if name else None
+        if found := found or await self.client.use():
+            return found
+        if not models:
+            raise RequestError(
+                "no model is loaded: name one that is stored (`edgellm list`), here or when the "
+                "server is started",
+                "model",
+            )
         loaded = ", ".join(info.name for info in models)
         what = "no model is named" if name is None else f"no model {name!r} is loaded"
         raise RequestError(f"{what}; loaded: {loaded}", "model")

@@ -9,5 +9,5 @@ from tests.mock_model import MockModel, make_manager, says
 
 if __name__ == "__main__":
     manager = make_manager(MockModel(says("x" * 60), delay=0.01))
-    serve.LocalClient = lambda report: LocalClient(manager)  # type: ignore[misc,assignment]
+    serve.LocalClient = lambda _: LocalClient(manager)  # type: ignore[misc,assignment]
     sys.exit(cli.main(["serve", "--private", *sys.argv[1:]]))

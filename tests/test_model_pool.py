@@ -1,0 +1,252 @@
+"""Models that come in by name and go again, with scripted models of known sizes."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from edgellm import manager as manager_module
+from edgellm.engine import EngineThread
+from edgellm.errors import BackendError, ModelsBusy, RequestError
+from edgellm.loaded_model import LoadedModel
+from edgellm.manager import Manager
+from edgellm.model_pool import ModelPool, Source
+from edgellm.types import LoadOptions, Request, SamplingParams, TokenEvent
+from tests.mock_model import MockModel, make_model, says
+
+SIZES = {"a": 40, "b": 40, "c": 70, "d": 50, "huge": 1000, "broken": 1}
+WAIT = 20.0
+
+
+class Models:
+    """A Loader of scripted models; SIZES has those that may be found. loads: name and memory."""
+
+    def __init__(self, keep_alive: float | None = None, delay: float = 0.0) -> None:
+        self.keep_alive = keep_alive
+        self.delay = delay
+        self.loads: list[tuple[str, int]] = []
+        self.made: dict[str, MockModel] = {}
+
+    def find(self, name: str) -> Source | None:
+        return source(name, self.keep_alive) if name in SIZES else None
+
+    def needed(self, source: Source) -> int:
+        return SIZES[source.name]
+
+    def load(self, source: Source, memory: int, note: object = None) -> LoadedModel:
+        self.loads.append((source.name, memory))
+        time.sleep(self.delay)
+        if source.name == "broken":
+            raise BackendError("cannot run")
+        model = self.made[source.name] = MockModel(says("x" * 50), delay=0.01)
+        return make_model(model, source.name, size=SIZES[source.name])
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.loads]
+
+
+def source(name: str, keep_alive: float | None = None) -> Source:
+    return Source(Path(name), name, LoadOptions(), {}, keep_alive=keep_alive)
+
+
+@pytest.fixture
+def thread() -> Iterator[EngineThread]:
+    found = EngineThread()
+    yield found
+    found.close()
+
+
+def make_pool(thread: EngineThread, models: Models) -> ModelPool:
+    return ModelPool(thread, models, budget=100, patience=0.3)
+
+
+def touch(pool: ModelPool, *names: str) -> None:
+    for name in names:
+        with pool.using(name):
+            pass
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_model_comes_in_when_it_is_named(thread: EngineThread) -> None:
+    models = Models()
+    pool = make_pool(thread, models)
+    touch(pool, "a", "a")
+    assert models.loads == [("a", 100)]
+    with pytest.raises(RequestError, match="'x'"):
+        touch(pool, "x")
+
+
+def test_the_least_recently_used_goes_for_another(thread: EngineThread) -> None:
+    models = Models()
+    pool = make_pool(thread, models)
+    touch(pool, "a", "b", "a")
+    assert models.loads[1] == ("b", 60)  # what the first left
+    touch(pool, "d")
+    assert list(pool.loaded()) == ["a", "d"]
+    assert models.made["b"].is_closed and not models.made["a"].is_closed
+    touch(pool, "c")  # 70 of 100: both must go
+    assert list(pool.loaded()) == ["c"]
+    touch(pool, "b")
+    assert models.names == ["a", "b", "d", "c", "b"]
+
+
+def test_one_larger_than_the_budget_has_it_alone(thread: EngineThread) -> None:
+    models = Models()
+    pool = make_pool(thread, models)
+    touch(pool, "a", "huge")  # its experts may stay on disk; that is the loader's matter
+    assert (list(pool.loaded()), models.loads[-1]) == (["huge"], ("huge", 100))
+    touch(pool, "a")
+    assert list(pool.loaded()) == ["a"]
+
+
+def test_a_model_that_is_held_stays(thread: EngineThread) -> None:
+    pool = make_pool(thread, Models())
+    with pool.using("a"):
+        with pytest.raises(ModelsBusy, match=r"^c needs .* try again"):
+            touch(pool, "c")
+        assert list(pool.loaded()) == ["a"]
+    touch(pool, "c")
+    assert list(pool.loaded()) == ["c"]
+
+
+def test_who_finds_no_room_waits_for_it(thread: EngineThread) -> None:
+    pool = ModelPool(thread, Models(), budget=100, patience=WAIT)
+    waiting = threading.Thread(target=touch, args=(pool, "c"))
+    with pool.using("a"):
+        waiting.start()
+        time.sleep(0.05)
+        touch(pool, "a")  # what is here can be used meanwhile
+        assert waiting.is_alive()
+    waiting.join(WAIT)
+    assert list(pool.loaded()) == ["c"]
+
+
+def test_many_callers_load_once(thread: EngineThread) -> None:
+    models = Models(delay=0.1)
+    pool = make_pool(thread, models)
+    callers = [threading.Thread(target=touch, args=(pool, "a")) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(WAIT)
+    assert models.names == ["a"]
+
+
+def test_a_model_that_cannot_run_leaves_nothing(thread: EngineThread) -> None:
+    pool = make_pool(thread, Models())
+    for attempt in (lambda: touch(pool, "broken"), lambda: pool.load(source("broken"))):
+        with pytest.raises(BackendError):
+            attempt()
+    assert (pool.loaded(), pool.served()) == ({}, [])
+
+
+def test_loading_by_name_is_once_until_it_is_unloaded(thread: EngineThread) -> None:
+    pool = make_pool(thread, Models())
+    own = Source(Path("own"), "a", LoadOptions(threads=1), {})
+    pool.load(own)
+    with pytest.raises(RequestError, match="loaded already"):
+        pool.load(own)
+    touch(pool, "c")
+    assert (list(pool.loaded()), pool.served()) == (["c"], ["a"])
+    touch(pool, "a")  # it comes back
+    pool.unload("a")
+    assert (pool.loaded(), pool.served()) == ({}, [])
+    with pytest.raises(RequestError, match="'a'"):
+        pool.unload("a")
+
+
+@pytest.mark.parametrize("keep_alive", [float("nan"), "5", [1]])
+def test_a_time_that_is_none_is_refused(thread: EngineThread, keep_alive: object) -> None:
+    pool = make_pool(thread, Models())
+    with pytest.raises(RequestError, match="keep_alive"), pool.using("a", keep_alive):  # type: ignore[arg-type]
+        pass
+
+
+def test_it_goes_when_it_was_not_used_for_its_time(thread: EngineThread) -> None:
+    models = Models(keep_alive=0.3)
+    pool = make_pool(thread, models)
+    touch(pool, "a")
+    begun = time.monotonic()
+    wait_until(lambda: not pool.loaded())
+    assert models.made["a"].is_closed and time.monotonic() - begun > 0.2
+    with pool.using("a", keep_alive=-1):
+        pass
+    with pool.using("b", keep_alive=0):
+        pool.expire()
+        assert "b" in pool.loaded()
+    wait_until(lambda: "b" not in pool.loaded())
+    assert "a" in pool.loaded()
+
+
+@pytest.fixture
+def manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
+    """One whose models are scripted, with room for 100 bytes."""
+    monkeypatch.setattr(manager_module, "ModelLoader", lambda *_: Models())
+    found = Manager(memory=100)
+    yield found
+    found.close()
+
+
+def ask(manager: Manager, **fields: object) -> "queue.SimpleQueue[TokenEvent | Exception]":
+    outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()
+    params = SamplingParams(temperature=0)
+    manager.submit(Request("hi", params, **fields), outbox.put)  # type: ignore[arg-type]
+    return outbox
+
+
+def text_of(outbox: "queue.SimpleQueue[TokenEvent | Exception]") -> str:
+    text = ""
+    while True:
+        event = outbox.get(timeout=WAIT)
+        assert isinstance(event, TokenEvent), event
+        text += event.text
+        if event.finish_reason:
+            return text
+
+
+def test_requests_never_lose_their_model(manager: Manager) -> None:
+    first = ask(manager, model="a", keep_alive=0)
+    second = ask(manager, model="c")  # waits for the first one's end
+    assert text_of(first) == text_of(second) == "x" * 50
+    assert [info.name for info in manager.models()] == ["c"]
+
+
+def test_the_time_of_a_request_counts_from_its_end(manager: Manager) -> None:
+    outbox = ask(manager, model="a:latest", keep_alive=0)
+    assert manager.loaded("a") is not None
+    assert text_of(outbox) == "x" * 50
+    wait_until(lambda: manager.loaded("a") is None)
+
+
+def test_a_name_may_be_a_stored_one_and_never_a_path(manager: Manager, tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF")
+    for name in (str(file), "model.gguf", "x", "../a"):
+        assert manager.use(name) is None
+    assert manager.use() is None
+    info = manager.use("A:latest")
+    assert info is not None and info.name == "a"
+    only = manager.use()
+    assert only is not None and only.name == "a"
+
+
+def test_an_idle_engine_takes_no_processor_time(manager: Manager) -> None:
+    text_of(ask(manager, model="a"))
+    text_of(ask(manager, model="b", keep_alive=1000))
+    process = psutil.Process()
+    before, begun = process.cpu_times(), time.monotonic()
+    time.sleep(1.0)
+    after = process.cpu_times()
+    spent = after.user + after.system - before.user - before.system
+    assert spent < 0.1 * (time.monotonic() - begun)
