@@ -85,7 +85,7 @@ def test_guesses_right_or_wrong_change_nothing(name: str, wrong: list[bool]) -> 
 @given(
     guesses=st.lists(st.lists(st.integers(0, 257), max_size=4), min_size=1, max_size=9),
     prompts=st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=5),
-    num_blocks=st.integers(16, 40),
+    num_blocks=st.integers(16, 64),
     max_num_seqs=st.integers(1, 4),
     text=st.sampled_from([noise, says("a rose is a rose is a rose")]),
 )
@@ -148,6 +148,25 @@ def test_forks_begin_without_guesses() -> None:
         finish(engine)
         texts.append([one.sequence.token_ids for one in (first, *others)])
     assert texts[0] == texts[1]
+
+
+def test_who_is_preempted_loses_its_guesses() -> None:
+    """A step that an answer has guesses for begins with somebody else's request."""
+    want = [run(make_engine(MockModel(noise)), params)[0].token_ids for params in (SAMPLED, GREEDY)]
+    drafter = Scripted(lambda tokens: [1, 2, 3])
+    engine = speculating(MockModel(noise), drafter, max_num_seqs=1)
+    patient, urgent = consumer(SAMPLED)[0], consumer(GREEDY)[0]
+    patient.sequence.is_background = True
+    engine.add(patient)
+    for _ in range(5):
+        engine.step()
+    engine.add(urgent)
+    engine.step()
+    assert patient.sequence.num_draft_tokens == 0 and not patient.sequence.block_tables
+    assert patient.sequence.token_ids[len(PROMPT) :] == list(want[0][:4])
+    finish(engine)
+    answers = [tuple(one.sequence.token_ids[len(PROMPT) :]) for one in (patient, urgent)]
+    assert answers == want
 
 
 def test_a_request_may_do_without() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from edgellm.client.http import exchange, parse_address
+from edgellm.server.answers import llama_timings
 from edgellm.server.fields import adapters
-from edgellm.types import AdapterInfo, ModelInfo
+from edgellm.types import AdapterInfo, ModelInfo, Timings, Usage
 from tests.server.conftest import SAID
 from tests.server.serving import Running
 
@@ -30,6 +31,13 @@ def streamed(server: Running, target: str, **fields: Any) -> list[Any]:
         return [json.loads(line.removeprefix(b"data: ")) for line in lines if line]
 
     return asyncio.run(main())
+
+
+def test_timings_tell_of_guesses_where_there_were_some() -> None:
+    timings = Timings(0.0, 1.0, 2.0)
+    told = llama_timings(Usage(3, 9, drafted_tokens=6, accepted_tokens=4), timings)
+    assert (told["draft_n"], told["draft_n_accepted"]) == (6, 4)
+    assert "draft_n" not in llama_timings(Usage(3, 9), timings)
 
 
 def test_completion(server: Running) -> None:
