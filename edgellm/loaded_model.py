@@ -258,7 +258,7 @@ def load_draft(
     known = min(tokenizer.vocab_size, vocabulary.vocab_size)
     kv = (*ready.kv.keys, *ready.kv.values, *ready.kv.states)
     used = sum(tensor.nbytes for tensor in file.tensors.values()) + sum(a.nbytes for a in kv)
-    return DraftModel(ready.engine, known, file.close), used
+    return DraftModel(ready.engine, tokenizer, known, file.close), used
 
 
 @dataclass(frozen=True, eq=False)

@@ -254,6 +254,7 @@ def _answers(
     if len(prompt) >= context:  # also said by the scheduler, but here before any thread
         raise ContextOverflow(len(prompt), context)
     room = context - len(prompt)
+    seed = int.from_bytes(os.urandom(8)) if params.seed is None else params.seed
     return consumers(
         model,
         Sequence(
@@ -261,12 +262,13 @@ def _answers(
             prompt,
             len(prompt),
             params,
+            seed=seed,
             is_background=_is_background(request),
             adapter_scales=_adapter_scales(request, model.info),
         ),
         request_id=request_id,
         emit=emit,
-        seed=int.from_bytes(os.urandom(8)) if params.seed is None else params.seed,
+        seed=seed,
         max_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
         skip_special=request.skip_special,
         shown=request.shown,

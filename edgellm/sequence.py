@@ -19,6 +19,7 @@ class Sequence:
     takes of the model's adapters, in their order; those that are missing count as 0. score_from:
     every position from here on has its logits reported, and nothing is generated; None: the last
     position's, to go on from.
+    seed: of its draws, with sample_index.
     num_draft_tokens: so many tokens at the end of token_ids are guesses; they are computed in one
     chunk with the token before them, all logits reported, and may be rolled back.
     parting: how many first tokens others had too, where no recurrent state is kept yet: it will be.
@@ -31,6 +32,7 @@ class Sequence:
     num_prompt_tokens: int
     params: SamplingParams
     sample_index: int = 0
+    seed: int = 0
     score_from: int | None = None
     num_draft_tokens: int = 0
     is_background: bool = False
@@ -51,6 +53,7 @@ class Sequence:
             num_prompt_tokens=self.num_prompt_tokens,
             params=self.params,
             sample_index=sample_index,
+            seed=self.seed,
             is_background=self.is_background,
             adapter_scales=self.adapter_scales,
         )

@@ -1,7 +1,8 @@
 """Guesses of a smaller model with the same vocabulary, in an engine of its own.
 
 Each guess is an ordinary answer of that engine: its cache finds what it has read before, so only
-new tokens are computed. Knows nothing of how it computes.
+new tokens are computed. It is drawn by the same samplers with the same random numbers as the large
+model's own token, so that models which think alike draw alike. Knows nothing of how it computes.
 """
 
 import time
@@ -10,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from edgellm.generation import Consumer, Rows
+from edgellm.sampling import Sampler, Vocabulary
 from edgellm.sequence import Sequence
-from edgellm.types import SamplingParams
 
 _PIECE = 64  # tokens of a new text read per step of the large model, which waits meanwhile
 _PRIOR, _PRIOR_WEIGHT = 0.7, 4.0  # how often a guess is right before any is counted
 _KEPT = 0.95  # of what was counted, each time something is
 _WEIGHT = 0.2  # of the newest time in a running mean
-_PARAMS = SamplingParams(temperature=0)
 
 
 class Steps(Protocol):
@@ -31,17 +31,21 @@ class Steps(Protocol):
 
 
 class DraftModel:
-    """A Drafter. vocab_size: ids below it mean the same in both models. release: is called once the
-    engine is closed. clock: seconds."""
+    """A Drafter. vocabulary: of the large model; ids below vocab_size mean the same in both.
+
+    release: is called once the engine is closed. clock: seconds.
+    """
 
     def __init__(
         self,
         engine: Steps,
+        vocabulary: Vocabulary,
         vocab_size: int,
         release: Callable[[], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._engine = engine
+        self._vocabulary = vocabulary
         self._vocab_size = vocab_size
         self._release = release
         self._clock = clock
@@ -60,13 +64,13 @@ class DraftModel:
         guesses: dict[Sequence, _Guess] = {}
         reads = []
         for sequence, count in counts.items():
-            tokens, reading = sequence.token_ids, self._readings[sequence]
-            if len(tokens) - reading.known > _PIECE:
+            length, reading = len(sequence.token_ids), self._readings[sequence]
+            if length - reading.known > _PIECE:
                 reading.known += _PIECE
-                reads.append(_Guess(tokens[: reading.known], 1))
+                reads.append(self._guess(sequence, reading.known, 1))
             else:
-                reading.known = len(tokens)
-                guesses[sequence] = _Guess(tokens, count)
+                reading.known = length
+                guesses[sequence] = self._guess(sequence, length, count)
         self._run(reads)
         begun = self._clock()
         self._run(list(guesses.values()))
@@ -84,6 +88,13 @@ class DraftModel:
     def close(self) -> None:
         self._engine.close()
         self._release()
+
+    def _guess(self, sequence: Sequence, length: int, count: int) -> "_Guess":
+        """What comes after the first `length` tokens."""
+        params, index, seed = sequence.params, sequence.sample_index, sequence.seed
+        own = Sequence(0, sequence.token_ids[:length], length, params, index, seed)
+        sampler = Sampler(params, self._vocabulary, seed=seed, sample_index=index)
+        return _Guess(own, count, sampler, sequence.num_prompt_tokens)
 
     def _run(self, guesses: "Seq[_Guess]") -> None:
         for guess in guesses:
@@ -126,14 +137,16 @@ class _Reading:
 
 
 class _Guess:
-    """A consumer that goes on with the likeliest tokens, `count` of them."""
+    """A consumer that draws `count` tokens. answer_from: where the answer begun before them."""
 
     request_id = "draft"
 
-    def __init__(self, tokens: list[int], count: int) -> None:
-        self.sequence = Sequence(0, list(tokens), len(tokens), _PARAMS)
+    def __init__(self, sequence: Sequence, count: int, sampler: Sampler, answer_from: int) -> None:
+        self.sequence = sequence
         self.is_over = False
         self._count = count
+        self._sampler = sampler
+        self._answer_from = answer_from
 
     @property
     def tokens(self) -> list[int]:
@@ -144,7 +157,9 @@ class _Guess:
         pass
 
     def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
-        self.sequence.token_ids.append(int(rows[-1].argmax()))
+        history = self.sequence.token_ids
+        num_generated = max(0, len(history) - self._answer_from)
+        history.append(self._sampler.sample(rows[-1], history, num_generated))
         self.is_over = len(self.tokens) == self._count
         return self.is_over
 
