@@ -1,4 +1,6 @@
-"""GGUF files: bytes on disk -> names, types and memory maps. Knows nothing of kernels or models.
+"""GGUF files: bytes on disk -> names, types and memory maps; and new files.
+
+Knows nothing of kernels or models.
 
     with open_gguf("model.gguf") as file:
         file.integer("llama.block_count"), file.tensors["output.weight"].shape
@@ -12,14 +14,20 @@ from edgellm.gguf_loader.strings import StringArray
 from edgellm.gguf_loader.tensors import TensorInfo
 from edgellm.gguf_loader.types import GGML_TYPES, REMOVED_TYPES, GGMLType
 from edgellm.gguf_loader.values import Value
+from edgellm.gguf_loader.writer import Chunks, NewTensor, NewValue, entry, write_gguf
 
 __all__ = [
     "GGML_TYPES",
     "REMOVED_TYPES",
+    "Chunks",
     "GGMLType",
     "GGUFFile",
+    "NewTensor",
+    "NewValue",
     "StringArray",
     "TensorInfo",
     "Value",
+    "entry",
     "open_gguf",
+    "write_gguf",
 ]

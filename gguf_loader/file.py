@@ -45,6 +45,7 @@ class GGUFFile:
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(
             {name: tensor for part in parts for name, tensor in part.tensors.items()}
         )
+        self._entries = first.entries
         self._views = tuple(part.view for part in parts)
         self._maps = tuple(part.map for part in parts)
 
@@ -76,6 +77,20 @@ class GGUFFile:
         swapped = np.ascontiguousarray(stored.reshape(-1, kind.type_size)[:, ::-1]).reshape(-1)
         swapped.flags.writeable = False
         return swapped
+
+    def entry(self, key: str) -> bytes:
+        """A key of `metadata` and its value as they lie in the file, for another file.
+
+        GGUFError from a file in the other byte order; ValueError after `close`.
+        """
+        if not self._views:
+            raise ValueError(f"{self.path} is closed")
+        if self.byte_order != "little":
+            raise GGUFError(
+                f"{self.path}: is {self.byte_order}-endian, and files are written as "
+                "little-endian: convert it first"
+            )
+        return self._views[0][slice(*self._entries[key])].tobytes()
 
     def read_exactly(self, name: str) -> None:
         """From here on a page of this tensor is read when it is touched, and no neighbour with it.

@@ -24,7 +24,10 @@ _MAX_ALIGNMENT = 2 << 20  # the largest memory page in common use; more is damag
 
 @dataclass(frozen=True)
 class Part:
-    """One opened file. `view` is the whole file, uint8, read-only, of the map `map`."""
+    """One opened file. `view` is the whole file, uint8, read-only, of the map `map`.
+
+    entries: where each key begins in the file and where its value ends.
+    """
 
     path: Path
     map: mmap.mmap
@@ -33,6 +36,7 @@ class Part:
     byte_order: ByteOrder
     alignment: int
     metadata: dict[str, Value]
+    entries: dict[str, tuple[int, int]]
     tensors: dict[str, TensorInfo]
 
 
@@ -43,19 +47,30 @@ def open_part(path: Path, number: int, budget: Budget) -> Part:
     header = read_header(reader)
     alignment = _DEFAULT_ALIGNMENT
     metadata: dict[str, Value] = {}
+    entries: dict[str, tuple[int, int]] = {}
     for i in range(header.num_keys):
+        start = reader.position
         key = reader.name(f"the name of key {i + 1}")
         reader.charge(512, f"key {quoted(key)}")
         if key in metadata:
             raise reader.error(f"the key {quoted(key)} is there twice")
         type_id = reader.integer("I", f"the type of key {quoted(key)}")
         metadata[key] = read_value(reader, key, type_id)
+        entries[key] = (start, reader.position)
         if key == _ALIGNMENT:
             alignment = _checked_alignment(reader, type_id, metadata[key])
     tensors = read_tensors(reader, header.num_tensors, alignment, number)
     _check_nothing_joined(reader, tensors.values(), alignment)
     return Part(
-        path, map_, reader.view, header.version, header.byte_order, alignment, metadata, tensors
+        path,
+        map_,
+        reader.view,
+        header.version,
+        header.byte_order,
+        alignment,
+        metadata,
+        entries,
+        tensors,
     )
 
 

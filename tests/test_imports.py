@@ -117,6 +117,7 @@ OWNERS = {
     "starlette": {"server"},
     "uvicorn": {"server"},
     "h11": {"client"},
+    "threadpoolctl": {"quantize"},
 }
 WITHOUT_NUMPY = {
     "scheduler",

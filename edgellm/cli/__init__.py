@@ -38,6 +38,7 @@ COMMANDS = {
     "tokenize": ("edgellm.cli.tokenize", "text to token ids"),
     "eval": ("edgellm.cli.eval", "measure a model"),
     "bench": ("edgellm.cli.bench", "how fast a model runs on this machine"),
+    "quantize": ("edgellm.cli.quantize", "write a model in fewer bits"),
     "doctor": ("edgellm.cli.doctor", "what this machine offers and what is set up"),
 }
 

@@ -1,0 +1,186 @@
+"""`edgellm quantize IN OUT --type T`: writes a model in fewer bits."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from edgellm.cli.output import byte_size, print_fields, print_json, print_table
+from edgellm.errors import RequestError
+from edgellm.gguf_loader import GGUFFile, open_gguf
+from edgellm.kernels.cpu.limits import usable_threads
+from edgellm.pull import resolve
+from edgellm.quantize.importance import Importance, read_importance
+from edgellm.quantize.plan import Plan, is_requantized, make_plan, parse_override
+from edgellm.quantize.recipes import RECIPES
+from edgellm.quantize.write import Watch, check_output, write_quantized
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="IN", help="a stored model's name or a GGUF file")
+    parser.add_argument("output", metavar="OUT", nargs="?", help="the file to write")
+    parser.add_argument(
+        "--type",
+        required=True,
+        metavar="TYPE",
+        help=f"by llama.cpp's names: {', '.join(RECIPES)}",
+    )
+    parser.add_argument(
+        "--tensor-type",
+        action="append",
+        default=[],
+        metavar="REGEX=TYPE",
+        help="another type for tensors whose names it is found in; may be given several times, "
+        "the first that fits counts",
+    )
+    parser.add_argument(
+        "--pure", action="store_true", help="one type for all matrices, without the mixture's rules"
+    )
+    parser.add_argument(
+        "--imatrix", metavar="FILE", help="an importance matrix (GGUF): what errors matter most"
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads of the CPU (default all it may use)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace OUT when it is there")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="write nothing; list types and sizes"
+    )
+    parser.add_argument("--json", action="store_true", help="report as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.threads is not None and args.threads < 1:
+        raise RequestError(f"--threads is {args.threads}, expected 1 or more", "threads")
+    if args.output is None and not args.dry_run:
+        raise RequestError("no OUT: say which file to write, or --dry-run", "output")
+    overrides = [parse_override(text) for text in args.tensor_type]
+    importance = None if args.imatrix is None else read_importance(args.imatrix)
+    with open_gguf(resolve(args.model, fetch=False)) as file:
+        plan = make_plan(file, args.type, overrides, importance is not None, args.pure)
+        _note(plan, importance)
+        size = None if args.dry_run else _write(args, file, plan, importance)
+    if args.json:
+        print_json(_report(plan, size))
+    elif args.dry_run:
+        _print_plan(plan)
+    else:
+        _print_result(plan, args.output, size)
+    return 0
+
+
+def _write(
+    args: argparse.Namespace, file: GGUFFile, plan: Plan, importance: Importance | None
+) -> int:
+    path = Path(args.output)
+    check_output(file, path)
+    with _progress() as watch:
+        return write_quantized(
+            file,
+            plan,
+            path,
+            args.threads or usable_threads(),
+            importance,
+            args.imatrix or "",
+            args.force,
+            watch,
+        )
+
+
+def _note(plan: Plan, importance: Importance | None) -> None:
+    """What users should know, on standard error."""
+    changed = [planned for planned in plan.tensors if not planned.is_copied]
+    if is_requantized(plan):
+        _say("the model is quantised already: from its F16 or BF16 file the result is better")
+    fallen = [planned for planned in changed if planned.fallback_of is not None]
+    if fallen:
+        _say(
+            f"{len(fallen)} tensors are of another type than asked for, since their rows are no "
+            "multiple of its block: --dry-run lists them"
+        )
+    if importance is not None:
+        missing = sum(planned.tensor.name not in importance.means for planned in changed)
+        if missing == len(changed) and changed:
+            raise RequestError("the importance matrix has none of these tensors", "imatrix")
+        if missing:
+            _say(f"the importance matrix lacks {missing} of {len(changed)} tensors")
+
+
+def _say(text: str) -> None:
+    print(f"edgellm: {text}", file=sys.stderr)
+
+
+def _parameters(plan: Plan) -> int:
+    return sum(planned.tensor.num_elements for planned in plan.tensors)
+
+
+def _report(plan: Plan, size: int | None) -> dict[str, Any]:
+    return {
+        "type": plan.name,
+        "bytes": plan.nbytes,
+        "bits_per_weight": 8 * plan.nbytes / _parameters(plan),
+        "file_size": size,
+        "tensors": [
+            {
+                "name": planned.tensor.name,
+                "shape": planned.tensor.shape,
+                "from": planned.tensor.type_name,
+                "type": planned.type,
+                "bytes": planned.nbytes,
+                "fallback_of": planned.fallback_of,
+            }
+            for planned in plan.tensors
+        ],
+    }
+
+
+def _print_plan(plan: Plan) -> None:
+    print_table(
+        ("TENSOR", "SHAPE", "FROM", "TYPE", "BYTES"),
+        [
+            (
+                planned.tensor.name,
+                " x ".join(map(str, planned.tensor.shape)),
+                planned.tensor.type_name,
+                planned.type + (f" (for {planned.fallback_of})" if planned.fallback_of else ""),
+                f"{planned.nbytes:,}",
+            )
+            for planned in plan.tensors
+        ],
+    )
+    before = sum(planned.tensor.nbytes for planned in plan.tensors)
+    print()
+    print_fields([("before", byte_size(before)), ("after", _size(plan))])
+
+
+def _print_result(plan: Plan, path: str, size: int | None) -> None:
+    used = Counter(planned.type for planned in plan.tensors)
+    types = ", ".join(f"{count} {name}" for name, count in used.most_common())
+    print_fields([("file", path), ("size", byte_size(size)), ("weights", _size(plan))])
+    print_fields([("tensors", types)])
+
+
+def _size(plan: Plan) -> str:
+    bits = 8 * plan.nbytes / max(1, _parameters(plan))
+    return f"{byte_size(plan.nbytes)} ({bits:.2f} bits per weight)"
+
+
+@contextmanager
+def _progress() -> Iterator[Watch | None]:
+    """A bar on standard error when that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("quantising", total=None)
+
+        def watch(done: int, total: int, name: str) -> None:
+            progress.update(bar, completed=done, total=total, description=name)
+
+        yield watch

@@ -1,0 +1,228 @@
+"""Which type each tensor of a file is written in: a mixture's rules, what the user asks for by
+pattern, and what fits. Reads metadata and shapes, no tensor data."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgellm.errors import RequestError
+from edgellm.gguf_loader import GGUFFile, TensorInfo
+from edgellm.kernels.formats import FORMATS, by_id, by_name
+from edgellm.quantize.recipes import (
+    ALIASES,
+    EMBEDDINGS,
+    FALLBACKS,
+    OUTPUTS,
+    RECIPES,
+    Place,
+    Recipe,
+    kind_of,
+)
+
+# Matrices that stay as they are: small, or not multiplied with, by parts of their names.
+_KEPT = (
+    *("_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid.weight", "altup", "laurel"),
+    *("per_layer_model_proj", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv"),
+    *("indexer.k_proj", "indexer.q_proj", "time_mix_first", "time_mix_w0", "time_mix_w1"),
+    *("time_mix_w2", "time_mix_v0", "time_mix_v1", "time_mix_v2", "time_mix_a0", "time_mix_a1"),
+    *("time_mix_a2", "time_mix_g1", "time_mix_g2", "time_mix_decay_w1", "time_mix_decay_w2"),
+    *("time_mix_lerp_fused", "attn_rel_b", "sam.pos_embd", "sam.neck.", "sam.net_", ".rel_pos"),
+    *(".patch_embd", ".patch_merger", "a.rvq.codebook", "mm.a.code_embd"),
+)
+_DEEPEST = 80  # layers of the 70B models, whose values llama.cpp gives more bits
+_LAYER = re.compile(r"blk\.(\d+)\.")
+
+
+@dataclass(frozen=True)
+class Override:
+    """Tensors whose name `pattern` is found in get the type `type`."""
+
+    pattern: re.Pattern[str]
+    type: str
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A tensor, as it is and as it will be. fallback_of: the type that its rows do not fit."""
+
+    tensor: TensorInfo
+    type: str
+    fallback_of: str | None = None
+
+    @property
+    def nbytes(self) -> int:
+        if self.is_copied:
+            return self.tensor.nbytes
+        return by_name(self.type).row_bytes(self.tensor.columns) * self.tensor.rows
+
+    @property
+    def is_copied(self) -> bool:
+        return self.type == self.tensor.type_name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """name: of the mixture. tensors: in file order."""
+
+    name: str
+    file_type: int
+    tensors: tuple[Planned, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(planned.nbytes for planned in self.tensors)
+
+
+def recipe_name(text: str) -> str:
+    """The name of a mixture as RECIPES has it; RequestError when there is none."""
+    name = text.upper()
+    name = ALIASES.get(name, name)
+    if name not in RECIPES:
+        raise RequestError(f"there is no type {text!r}: choose one of {', '.join(RECIPES)}", "type")
+    return name
+
+
+def parse_override(text: str) -> Override:
+    """REGEX=TYPE; RequestError for anything else."""
+    pattern, equals, name = text.rpartition("=")
+    if not equals or not pattern:
+        raise RequestError(f"{text!r}: expected REGEX=TYPE, such as attn_v=Q6_K", "tensor_type")
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise RequestError(
+            f"{pattern!r} is no regular expression: {error}", "tensor_type"
+        ) from None
+    return Override(compiled, _type_name(name))
+
+
+def _type_name(text: str) -> str:
+    names = [fmt.name for fmt in FORMATS.values() if fmt.quantize is not None]
+    if text.upper() not in names:
+        raise RequestError(
+            f"there is no type {text!r}: choose one of {', '.join(names)}", "tensor_type"
+        )
+    return text.upper()
+
+
+def make_plan(
+    file: GGUFFile,
+    type_name: str,
+    overrides: Sequence[Override] = (),
+    has_importance: bool = False,
+    pure: bool = False,
+) -> Plan:
+    """The plan for a file.
+
+    overrides: the first that fits counts. pure: every matrix gets the mixture's base type.
+    RequestError for a type that there is not, and for a pattern that is found nowhere.
+    """
+    name = recipe_name(type_name)
+    recipe = RECIPES[name]
+    tensors = list(file.tensors.values())
+    for override in overrides:
+        if not any(override.pattern.search(tensor.name) for tensor in tensors):
+            raise RequestError(
+                f"{override.pattern.pattern!r} is found in no tensor's name", "tensor_type"
+            )
+    places = _Places(file, filter(_may_change, tensors), has_importance)
+    planned = []
+    for tensor in tensors:
+        wanted = tensor.type_name
+        if _may_change(tensor):
+            asked = next((o.type for o in overrides if o.pattern.search(tensor.name)), None)
+            wanted = asked or (recipe.base if pure else _by_rules(name, recipe, tensor, places))
+        planned.append(_fitting(tensor, wanted))
+    return Plan(name, recipe.file_type, tuple(planned))
+
+
+def _may_change(tensor: TensorInfo) -> bool:
+    is_matrix = any(extent > 1 for extent in tensor.shape[1:])
+    kept = any(part in tensor.name for part in _KEPT)
+    known = tensor.type_id in FORMATS
+    return is_matrix and tensor.name.endswith("weight") and not kept and known
+
+
+def _fitting(tensor: TensorInfo, wanted: str) -> Planned:
+    if wanted == tensor.type_name or tensor.columns % by_name(wanted).block_size == 0:
+        return Planned(tensor, wanted)
+    instead = FALLBACKS.get(wanted, "F16")
+    if tensor.columns % by_name(instead).block_size:
+        instead = "F16"
+    return Planned(tensor, instead, wanted)
+
+
+def _by_rules(name: str, recipe: Recipe, tensor: TensorInfo, places: "_Places") -> str:
+    base = recipe.base
+    if by_name(base).block_size == 1:
+        return base
+    kind = kind_of(tensor.name)
+    if kind == "output" or (kind == "token_embd" and places.is_tied):
+        if tensor.columns % by_name(base).block_size:
+            return "Q8_0"
+        return OUTPUTS.get(name, "Q6_K")
+    if recipe.single is not None:
+        return base if len(tensor.shape) > 2 and tensor.shape[2] > 1 else recipe.single
+    if kind == "token_embd":
+        return EMBEDDINGS.get(name, base)
+    if places.experts == 8 and kind in recipe.eight:
+        return recipe.eight[kind]
+    if places.experts == 8 and kind == "attn_output":
+        return base
+    rule = recipe.rules.get(kind)
+    found = (rule(places.of(tensor, kind)) if rule else None) or base
+    if kind == "attn_v" and recipe.deep and places.is_deepest and found in ("Q3_K", "Q4_K"):
+        return "Q5_K"
+    return found
+
+
+class _Places:
+    """Where the tensors of a file are, as rules want to know it."""
+
+    def __init__(self, file: GGUFFile, tensors: Iterable[TensorInfo], has_importance: bool) -> None:
+        architecture = file.string("general.architecture") or ""
+        self.is_tied = "output.weight" not in file.tensors
+        self.experts = file.integer(f"{architecture}.expert_count") or 0
+        layers = file.integer(f"{architecture}.block_count") or 0
+        self.is_deepest = architecture == "llama" and layers == _DEEPEST
+        heads = _first(file.metadata.get(f"{architecture}.attention.head_count"))
+        kv_heads = _first(file.metadata.get(f"{architecture}.attention.head_count_kv")) or heads
+        self._gqa = heads // kv_heads if kv_heads else 1
+        self._layers = layers
+        self._has_importance = has_importance
+        self._ranks: dict[str, tuple[int, int]] = {}
+        by_kind: dict[str, list[str]] = {}
+        for tensor in sorted(tensors, key=lambda tensor: _layer(tensor.name)):
+            by_kind.setdefault(kind_of(tensor.name), []).append(tensor.name)
+        for names in by_kind.values():
+            self._ranks |= {name: (rank, len(names)) for rank, name in enumerate(names)}
+
+    def of(self, tensor: TensorInfo, kind: str) -> Place:
+        index, count = self._ranks[tensor.name]
+        if kind != "attn_v":
+            count = self._layers
+            index = _layer(tensor.name) if self.experts > 1 else index
+        return Place(index, count, self._gqa, self.experts, self._has_importance)
+
+
+def _layer(name: str) -> int:
+    found = _LAYER.match(name)
+    return int(found[1]) if found else -1
+
+
+def _first(value: Any) -> int:
+    """A number, or the first that is not zero of one for each layer."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+        return int(next((x for x in value if x), 0))
+    return value if isinstance(value, int) else 0
+
+
+def is_requantized(plan: Plan) -> bool:
+    """Whether weights lose bits a second time."""
+    return any(
+        not planned.is_copied and by_id(planned.tensor.type_id).block_size > 1
+        for planned in plan.tensors
+    )

@@ -1,0 +1,122 @@
+"""Writes a model file in other types, from the mapped file; metadata stays as it is."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from edgellm.errors import GGUFError, RequestError
+from edgellm.gguf_loader import Chunks, GGUFFile, NewTensor, entry, write_gguf
+from edgellm.kernels.formats import by_id, by_name
+from edgellm.quantize.importance import Importance
+from edgellm.quantize.plan import Plan, Planned
+from edgellm.quantize.strips import Array, converted
+
+Watch = Callable[[int, int, str], None]  # (bytes read, bytes in all, tensor name)
+
+# Keys that are of the file as it was.
+_REPLACED = {
+    *("general.file_type", "general.quantization_version"),
+    *("split.no", "split.count", "split.tensors.count"),
+    *("quantize.imatrix.file", "quantize.imatrix.dataset"),
+    *("quantize.imatrix.entries_count", "quantize.imatrix.chunks_count"),
+}
+_QUANTIZATION_VERSION = 2
+
+
+def write_quantized(
+    file: GGUFFile,
+    plan: Plan,
+    path: Path,
+    threads: int,
+    importance: Importance | None = None,
+    importance_name: str = "",
+    replace: bool = False,
+    watch: Watch | None = None,
+) -> int:
+    """Writes the plan and returns the new file's size.
+
+    GGUFError for the disk, or a file that is there already and is not to be replaced;
+    RequestError for a tensor that cannot be written, or an output that is the input.
+    """
+    check_output(file, path)
+    entries = [file.entry(key) for key in file.metadata if key not in _REPLACED]
+    entries.append(entry("general.quantization_version", _QUANTIZATION_VERSION))
+    entries.append(entry("general.file_type", plan.file_type))
+    if importance is not None:
+        entries += _origin(importance, importance_name)
+    means: Mapping[str, Array] = {} if importance is None else importance.means
+    tensors = [
+        NewTensor(planned.tensor.name, planned.tensor.shape, by_name(planned.type).type_id)
+        if not planned.is_copied
+        else NewTensor(planned.tensor.name, planned.tensor.shape, planned.tensor.type_id)
+        for planned in plan.tensors
+    ]
+    weights = {planned.tensor.name: _weights(planned, means) for planned in plan.tensors}
+
+    # The strips are the parallel work: BLAS with threads of its own would only get in their way.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+
+        def data() -> Iterator[Chunks]:
+            done, total = 0, sum(planned.tensor.nbytes for planned in plan.tensors)
+            for planned in plan.tensors:
+                if watch:
+                    watch(done, total, planned.tensor.name)
+                yield _chunks(file, planned, weights[planned.tensor.name], pool, threads)
+                file.give_back(planned.tensor.name)
+                done += planned.tensor.nbytes
+            if watch:
+                watch(done, total, "")
+
+        return write_gguf(path, entries, tensors, data(), file.alignment, replace)
+
+
+def check_output(file: GGUFFile, path: Path) -> None:
+    """RequestError when `path` is the input, by whatever name."""
+    if path.exists() and any(path.samefile(part) for part in file.parts):
+        raise RequestError(f"{path} is the file that is read: write to another", "output")
+
+
+def _origin(importance: Importance, name: str) -> list[bytes]:
+    return [
+        entry("quantize.imatrix.file", name),
+        entry("quantize.imatrix.dataset", importance.datasets[0] if importance.datasets else ""),
+        entry("quantize.imatrix.entries_count", np.uint32(len(importance.means))),
+        entry("quantize.imatrix.chunks_count", np.uint32(importance.chunks)),
+    ]
+
+
+def _weights(planned: Planned, means: Mapping[str, Array]) -> Array | None:
+    """The importance of a tensor, checked before anything is written."""
+    tensor = planned.tensor
+    mean = means.get(tensor.name)
+    if mean is None or planned.is_copied:
+        return None
+    matrices = tensor.rows // tensor.shape[1]
+    if mean.shape[1] != tensor.columns or len(mean) not in (1, matrices):
+        raise GGUFError(
+            f"the importance matrix has {mean.shape} numbers for {tensor.name}, whose shape is "
+            f"{tensor.shape}: it is of another model"
+        )
+    return mean
+
+
+def _chunks(
+    file: GGUFFile, planned: Planned, weights: Array | None, pool: ThreadPoolExecutor, threads: int
+) -> Chunks:
+    tensor = planned.tensor
+    stored = file.data(tensor.name)
+    if planned.is_copied:
+        return [stored]
+    per_expert = tensor.shape[1]
+    return converted(
+        tensor.name,
+        stored.reshape(tensor.rows // per_expert, per_expert, -1),
+        by_id(tensor.type_id),
+        by_name(planned.type),
+        weights,
+        pool,
+        threads,
+    )

@@ -1,0 +1,166 @@
+"""Writing GGUF files: whole, or not at all. Knows no key by name.
+
+    write_gguf(path, [entry("general.architecture", "llama")], [NewTensor(...)], chunks)
+
+Version 3, little-endian. The file is written beside its place, is on the disk before it takes its
+name, and is deleted when anything fails: nobody sees half of it, and a process that has mapped an
+older file of the name keeps that one.
+"""
+
+import os
+import secrets
+import struct
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.errors import GGUFError
+from edgellm.gguf_loader.header import MAGIC
+from edgellm.gguf_loader.types import GGML_TYPES
+
+_VERSION = 3
+_BOOL, _STRING, _ARRAY = 7, 8, 9
+_DTYPES = {
+    "uint8": 0,
+    "int8": 1,
+    "uint16": 2,
+    "int16": 3,
+    "uint32": 4,
+    "int32": 5,
+    "float32": 6,
+    "bool": _BOOL,
+    "uint64": 10,
+    "int64": 11,
+    "float64": 12,
+}
+
+# Plain integers are stored as uint32 and floats as float32, as most keys want; numpy's scalars
+# and arrays have their own types.
+NewValue: TypeAlias = "bool | int | float | str | npt.NDArray[Any] | np.generic | Sequence[str]"
+Chunks = Iterable[bytes | npt.NDArray[np.uint8]]  # the pieces of one tensor
+
+
+@dataclass(frozen=True)
+class NewTensor:
+    """A tensor to be written. shape: in ggml order, as in TensorInfo."""
+
+    name: str
+    shape: tuple[int, ...]
+    type_id: int
+
+    @property
+    def nbytes(self) -> int:
+        kind = GGML_TYPES[self.type_id]
+        return prod(self.shape) // kind.block_size * kind.type_size
+
+
+def entry(key: str, value: NewValue) -> bytes:
+    """A key with its value as a file has them."""
+    return _text(key) + _value(value)
+
+
+def write_gguf(
+    path: Path,
+    entries: Sequence[bytes],
+    tensors: Sequence[NewTensor],
+    data: Iterable[Chunks],
+    alignment: int = 32,
+    replace: bool = False,
+) -> int:
+    """Writes a file and returns its size.
+
+    entries: keys with values, from `entry` or `GGUFFile.entry`. data: for each tensor its bytes,
+    in pieces, asked for when they are written. replace: whether a file that is there gives way.
+    GGUFError when one is there and does not, or the disk says no.
+    """
+    if not replace and path.exists():
+        raise _exists(path)
+    new = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.unfinished")
+    try:
+        with open(new, "xb") as stream:
+            _write(stream, entries, tensors, data, alignment)
+            stream.flush()
+            os.fsync(stream.fileno())
+            size = stream.tell()
+        if not replace and path.exists():  # since we began
+            raise _exists(path)
+        os.replace(new, path)
+    except OSError as error:
+        raise GGUFError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+    _settle(path.parent)
+    return size
+
+
+def _exists(path: Path) -> GGUFError:
+    return GGUFError(f"{path}: there is a file of this name already: delete it or force it")
+
+
+def _settle(folder: Path) -> None:
+    """Waits until the names in a folder are on the disk itself, where that can be asked for."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write(
+    stream: BinaryIO,
+    entries: Sequence[bytes],
+    tensors: Sequence[NewTensor],
+    data: Iterable[Chunks],
+    alignment: int,
+) -> None:
+    stream.write(MAGIC + struct.pack("<IQQ", _VERSION, len(tensors), len(entries)))
+    for one in entries:
+        stream.write(one)
+    offset = 0
+    for tensor in tensors:
+        shape = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
+        stream.write(_text(tensor.name) + shape + struct.pack("<IQ", tensor.type_id, offset))
+        offset += tensor.nbytes + -tensor.nbytes % alignment
+    stream.write(bytes(-stream.tell() % alignment))
+    for tensor, chunks in zip(tensors, data, strict=True):
+        written = 0
+        for chunk in chunks:
+            written += stream.write(chunk.data if isinstance(chunk, np.ndarray) else chunk)
+        if written != tensor.nbytes:
+            raise ValueError(f"{tensor.name} has {tensor.nbytes} bytes and {written} were given")
+        stream.write(bytes(-written % alignment))
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogateescape")
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def _value(value: NewValue) -> bytes:
+    match value:
+        case bool():
+            return struct.pack("<IB", _BOOL, value)
+        case str():
+            return struct.pack("<I", _STRING) + _text(value)
+        case np.ndarray():
+            element = _DTYPES[value.dtype.name]
+            stored = value.astype(value.dtype.newbyteorder("<"))
+            return struct.pack("<IIQ", _ARRAY, element, len(value)) + stored.tobytes()
+        case np.generic():
+            stored = np.asarray(value)
+            little = stored.astype(stored.dtype.newbyteorder("<"))
+            return struct.pack("<I", _DTYPES[stored.dtype.name]) + little.tobytes()
+        case int():
+            return _value(np.uint32(value))
+        case float():
+            return _value(np.float32(value))
+    texts = b"".join(map(_text, value))
+    return struct.pack("<IIQ", _ARRAY, _STRING, len(value)) + texts
