@@ -2,6 +2,9 @@
 
 import numpy as np
 
+from edgellm.kernels.cpu.float_tile import make_float_tile
+from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.layout import SCRATCH, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.common import f32, inline, split
 from edgellm.kernels.cpu.simd import (
     fma,
@@ -16,6 +19,9 @@ from edgellm.kernels.cpu.simd import (
     sum_lanes,
 )
 from edgellm.kernels.formats import by_id
+
+MANY_ROWS = 4 if host_isa().vector_registers == 32 else 2
+MANY_TOKENS = 4
 
 # Eight weights, and the first few of eight, by format.
 LOADS = {
@@ -64,35 +70,54 @@ def finish(value, bias, scale, row):
 
 
 def make_float_matmul(type_id):
-    dots = make_dots(by_id(int(type_id)))
+    fmt = by_id(int(type_id))
+    load_head, element = LOADS[fmt.name][1], fmt.type_size
+    tiles = {(r, t): make_float_tile(fmt, r, t) for r in (MANY_ROWS, 1) for t in (MANY_TOKENS, 1)}
+    many, many_rows = tiles[MANY_ROWS, MANY_TOKENS], tiles[MANY_ROWS, 1]
+    many_tokens, one = tiles[1, MANY_TOKENS], tiles[1, 1]
+
+    @inline
+    def finish_tile(args, sums, row, rows, token, tokens):
+        """Adds the last columns, sums the lanes, and writes the results."""
+        y, columns = pointer(args[3], np.float32), args[8]
+        whole = columns // 8 * 8
+        for r in range(row, row + rows):
+            w = args[5] + r * args[6] + whole * element
+            for t in range(token, token + tokens):
+                total = load_f32(sums + 32 * ((r - row) * tokens + t - token))
+                if whole < columns:
+                    x = args[1] + t * args[2] + 4 * whole
+                    rest = columns - whole
+                    total = fma(load_head(w, rest), load_f32_head(x, rest), total)
+                y[t * args[4] + r] = finish(sum_lanes(total), args[9], args[10], r)
 
     def float_matmul(args, step, thread, threads):
         """args: row-count word, x, x row bytes, y, y stride, weight, weight row bytes, rows,
         columns, bias, scale.
 
-        Tokens go in fours; the last four overlap when there are not enough, with the same bits.
+        The last tile overlaps the one before it where there are not enough for another.
         """
         tokens = step[args[0]]
-        x, x_bytes, stride = args[1], args[2], args[4]
-        y = pointer(args[3], np.float32)
+        w_bytes, x_bytes, whole = args[6], args[2], args[8] // 8 * 8
+        sums = step[SCRATCH] + thread * SCRATCH_BYTES
         begin, end = split(args[7], thread, threads)
-        for row in range(begin, end):
-            w = args[5] + row * args[6]
-            for token in range(0, tokens, 4):
-                t1, t2 = min(token + 1, tokens - 1), min(token + 2, tokens - 1)
-                t3 = min(token + 3, tokens - 1)
-                d0, d1, d2, d3 = dots(
-                    x + token * x_bytes,
-                    x + t1 * x_bytes,
-                    x + t2 * x_bytes,
-                    x + t3 * x_bytes,
-                    w,
-                    args[8],
-                )
-                y[t3 * stride + row] = finish(d3, args[9], args[10], row)
-                y[t2 * stride + row] = finish(d2, args[9], args[10], row)
-                y[t1 * stride + row] = finish(d1, args[9], args[10], row)
-                y[token * stride + row] = finish(d0, args[9], args[10], row)
+        rows = MANY_ROWS if end - begin >= MANY_ROWS else 1
+        wide = MANY_TOKENS if tokens >= MANY_TOKENS else 1
+        for first in range(begin, end, rows):
+            row = min(first, end - rows)
+            w = args[5] + row * w_bytes
+            for start in range(0, tokens, wide):
+                token = min(start, tokens - wide)
+                x = args[1] + token * x_bytes
+                if rows > 1 and wide > 1:
+                    many(w, w_bytes, x, x_bytes, whole, sums)
+                elif rows > 1:
+                    many_rows(w, w_bytes, x, x_bytes, whole, sums)
+                elif wide > 1:
+                    many_tokens(w, w_bytes, x, x_bytes, whole, sums)
+                else:
+                    one(w, w_bytes, x, x_bytes, whole, sums)
+                finish_tile(args, sums, row, rows, token, wide)
 
     return float_matmul
 
