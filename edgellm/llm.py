@@ -7,12 +7,13 @@ with edgellm.load("smollm2") as model:
 import os
 import queue
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from edgellm.completion import collect
+from edgellm.dialects import TAIL, plan, read_tools, taken_apart
 from edgellm.errors import BackendError, ContextOverflow
 from edgellm.generation import TakeRows
 from edgellm.loaded_model import LoadedModel
@@ -169,9 +170,26 @@ class Model:
         params: SamplingParams | None = None,
         tools: list[Message] | None = None,
         adapters: Mapping[str, float] | None = None,
+        tool_choice: Any = "auto",
     ) -> Completion:
-        """The model's answer to the messages."""
-        return self.complete(self._loaded.chat_ids(messages, tools), params, adapters)
+        """The model's answer to the messages, its reasoning and calls apart from its text.
+
+        tools, tool_choice: as in OpenAI's chat API. A call is held to a form where one must come or
+        its function is strict.
+        """
+        loaded = self._loaded
+        asked = plan(loaded.details(), read_tools(tools, tool_choice))
+        ids = tuple(loaded.chat_ids(asked.messages(messages), asked.template_tools))
+        tail = loaded.tokenizer.decode(ids[-TAIL:])
+        answering = asked.answering(params or SamplingParams(), tail)
+        request = Request(
+            ids,
+            answering.params,
+            model=self.info.name,
+            shown=answering.shown,
+            adapters=adapters,
+        )
+        return taken_apart(collect(self._events(request)), answering.parser)
 
     def stream(
         self,
@@ -182,10 +200,12 @@ class Model:
         """The events of all params.n answers as they come; leaving the loop aborts the rest."""
         params = params or SamplingParams()
         given = prompt if isinstance(prompt, str) else tuple(prompt)
-        request = Request(given, params, model=self.info.name, adapters=adapters)
+        return self._events(Request(given, params, model=self.info.name, adapters=adapters))
+
+    def _events(self, request: Request) -> Iterator[TokenEvent]:
         outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()
         request_id = self._manager.submit(request, outbox.put)
-        unfinished = params.n
+        unfinished = request.params.n
         try:
             while unfinished:
                 event = outbox.get()

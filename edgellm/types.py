@@ -95,8 +95,20 @@ class TokenEvent:
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """A function that an answer calls. arguments: the JSON text of an object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
 class Completion:
-    """A finished answer. With n > 1, `others` holds answers 1 to n-1."""
+    """A finished answer. With n > 1, `others` holds answers 1 to n-1.
+
+    reasoning, tool_calls: of an answer to a chat; they are not in its text.
+    """
 
     text: str
     token_ids: tuple[int, ...]
@@ -105,6 +117,8 @@ class Completion:
     usage: Usage
     timings: Timings
     others: tuple["Completion", ...] = ()
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 Message = Mapping[str, Any]  # {"role": ..., "content": ...} as in the OpenAI API

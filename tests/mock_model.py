@@ -145,8 +145,10 @@ class MockTemplate:
     """Says who speaks."""
 
     is_default = False
-    source = "{{ messages }}"
     variants: Mapping[str, str] = {}
+
+    def __init__(self, source: str = "{{ messages }}") -> None:
+        self.source = source
 
     def close(self) -> None:
         pass
@@ -178,11 +180,17 @@ class MockFile:
 
 
 def make_model(
-    model: MockModel, name: str = "mock", context_length: int = 64, size: int = 0, **sizes: int
+    model: MockModel,
+    name: str = "mock",
+    context_length: int = 64,
+    size: int = 0,
+    source: str = "{{ messages }}",
+    **sizes: int,
 ) -> LoadedModel:
-    """A model ready to run. size: bytes it says it takes. sizes: others of make_engine."""
+    """A model ready to run. size: bytes it says it takes. source: a text with the markers of a
+    template. sizes: others of make_engine."""
     info = ModelInfo(name, f"{name}.gguf", "mock", "mock", context_length, VOCAB_SIZE, size)
-    tokenizer, file, template = ByteTokenizer(), MockFile(), MockTemplate()
+    tokenizer, file, template = ByteTokenizer(), MockFile(), MockTemplate(source)
     engine = make_engine(model, context_length, **sizes)
     loaded = LoadedModel(file, tokenizer, engine, info, print)  # type: ignore[arg-type]
     loaded._template = template  # type: ignore[assignment]
@@ -190,9 +198,13 @@ def make_model(
 
 
 def make_manager(
-    model: MockModel, name: str = "mock", manager: Manager | None = None, **sizes: int
+    model: MockModel,
+    name: str = "mock",
+    manager: Manager | None = None,
+    source: str = "{{ messages }}",
+    **sizes: int,
 ) -> Manager:
-    """A manager with this model loaded and one engine thread. sizes: those of make_model."""
+    """A manager with this model loaded and one engine thread. The rest are make_model's."""
     manager = manager or Manager()
-    manager.add(make_model(model, name, **sizes))
+    manager.add(make_model(model, name, source=source, **sizes))
     return manager

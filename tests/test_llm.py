@@ -32,6 +32,24 @@ def test_complete_takes_text_or_ids() -> None:
         assert model.complete(iter([104]), replace(GREEDY, n=3)).others[1].text == "blue"
 
 
+def test_chat_takes_calls_and_reasoning_apart() -> None:
+    said = '<think>Hm.</think>{}<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
+    template = "<think> </think> <tool_call>"
+    sizes = {"context_length": 512, "num_blocks": 256}
+    manager = make_manager(MockModel(says(said)), source=template, **sizes)
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    with Model(manager, manager.models()[0]) as model:
+        asked = [{"role": "user", "content": "hi"}]
+        done = model.chat(asked, replace(GREEDY, n=2), tools=[tool])
+        for answer in (done, *done.others):
+            (call,) = answer.tool_calls
+            assert (answer.reasoning, answer.text) == ("Hm.", "{}")
+            assert (call.name, call.arguments) == ("f", '{"a": 1}') and call.id
+        assert model.chat(asked, GREEDY).text == said.removeprefix("<think>Hm.</think>")
+        with pytest.raises(RequestError, match="no tool has the name"):
+            model.chat(asked, GREEDY, [tool], tool_choice={"function": {"name": "g"}})
+
+
 def test_chat_brings_one_bos() -> None:
     with mock(says("blue")) as model:
         messages = [{"role": "user", "content": "hi"}]

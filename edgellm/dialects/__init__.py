@@ -3,10 +3,10 @@
 A dialect is one model family's way of writing them; each has a file here, and a row in `dialect`.
 """
 
-from edgellm.dialects.dialect import DIALECTS, MARKS, dialect_of, thinking_of
+from edgellm.dialects.dialect import DIALECTS, MARKS, can_think, dialect_of, thinking_of
 from edgellm.dialects.functions import Function, Tools, read_tools
 from edgellm.dialects.parts import CallPart, Parser, Part, PlainParser, TextPart, merged
-from edgellm.dialects.plan import TAIL, Answering, Plan, plan
+from edgellm.dialects.plan import TAIL, Answering, Plan, plan, taken_apart
 
 __all__ = [
     "DIALECTS",
@@ -21,9 +21,11 @@ __all__ = [
     "Plan",
     "TextPart",
     "Tools",
+    "can_think",
     "dialect_of",
     "merged",
     "plan",
     "read_tools",
+    "taken_apart",
     "thinking_of",
 ]

@@ -111,6 +111,11 @@ def dialect_of(template: str) -> Dialect:
     return TAUGHT
 
 
+def can_think(template: str) -> bool:
+    """Whether a model with this chat template writes its reasoning apart."""
+    return thinking_of(template) is not None or dialect_of(template).has_channels
+
+
 def thinking_of(template: str) -> Thinking | None:
     """The markers around reasoning, of a model whose template has such."""
     for thinking in THINKING:

@@ -2,18 +2,18 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from edgellm.dialects.dialect import Dialect, Thinking, dialect_of, thinking_of
 from edgellm.dialects.functions import Tools
 from edgellm.dialects.lark import Lark
-from edgellm.dialects.parts import Parser, PlainParser
+from edgellm.dialects.parts import CallPart, Parser, PlainParser, TextPart, merged
 from edgellm.dialects.reader import Reader, Reading, ReadingParser
 from edgellm.errors import RequestError
 from edgellm.sampling_params import CONSTRAINTS, SamplingParams
-from edgellm.types import Message, Messages, ModelDetails
+from edgellm.types import Completion, Message, Messages, ModelDetails, ToolCall
 
 TAIL = 16  # tokens of a prompt that tell how it ends
 
@@ -123,6 +123,21 @@ def plan(model: ModelDetails, tools: Tools | None = None) -> Plan:
     marks = {*dialect.marks, *((thinking.open, thinking.close) if thinking else ())}
     control = {mark: i for mark, i in model.control_marks.items() if mark in marks}
     return Plan(dialect, thinking, control, asked)
+
+
+def taken_apart(completion: Completion, parser: Callable[[], Parser]) -> Completion:
+    """A finished answer with its reasoning and its calls apart from its text."""
+    reader = parser()
+    parts = merged(reader.push(completion.text) + reader.finish())
+    texts = [part for part in parts if isinstance(part, TextPart)]
+    calls = [part for part in parts if isinstance(part, CallPart)]
+    return replace(
+        completion,
+        text="".join(part.text for part in texts if part.kind == "content"),
+        reasoning="".join(part.text for part in texts if part.kind == "reasoning"),
+        tool_calls=tuple(ToolCall(c.id or "", c.name or "", c.arguments) for c in calls),
+        others=tuple(taken_apart(other, parser) for other in completion.others),
+    )
 
 
 def _think(reader: Reader, thinking: Thinking, is_open: bool) -> Reading[None]:

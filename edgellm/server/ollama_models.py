@@ -4,6 +4,7 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from edgellm.dialects import can_think, dialect_of
 from edgellm.server import fields as f
 from edgellm.server.endpoint import Call, Reply, Route
 from edgellm.server.failures import Refusal
@@ -46,8 +47,10 @@ async def show(call: Call) -> Reply:
     if has_fim:  # what Continue and others look for before they ask for a fill-in
         template += "{{- /* .Prompt .Suffix */ -}}"
     capabilities = ["completion", *(["insert"] if has_fim else [])]
-    if "tools" in details.chat_template:
+    if not dialect_of(details.tool_template or details.chat_template).is_taught:
         capabilities.append("tools")
+    if can_think(details.chat_template):
+        capabilities.append("thinking")
     return {
         "modelfile": f"FROM {info.name}\n",
         "parameters": _parameters(info),
