@@ -52,10 +52,12 @@ class BlockTables:
 
     def find(self, sequence: Sequence) -> Hit:
         """How much of the sequence is in the cache, apart from what must be computed anyway."""
-        limit = len(sequence.token_ids) - 1 - sequence.num_draft_tokens
-        if sequence.score_from is not None:
-            limit = min(limit, sequence.score_from)
-        return self.tree.match(sequence.token_ids, limit, sequence.adapter_scales)
+        return self.tree.match(sequence.token_ids, sequence.reusable, sequence.adapter_scales)
+
+    @property
+    def has_state_free(self) -> bool:
+        """Whether one more sequence can have a recurrent state, where the model has them."""
+        return self.states is None or self.states.num_free > 0
 
     def cost(self, sequence: Sequence, hit: Hit) -> list[int]:
         """Per group the free blocks that this sequence takes for its tokens so far."""

@@ -81,6 +81,7 @@ class Engine:
         self._consumers: dict[Sequence, Consumer] = {}
         self._followers: dict[Sequence, list[Consumer]] = {}  # of a prompt that is computed once
         self._seq_ids = count()
+        self._waits_for_pins = False
         self.last_worked = 0.0  # when the last step ended, on the clock of time.monotonic
         self._steps = 0
         self._tokens_computed = 0
@@ -89,6 +90,11 @@ class Engine:
     @property
     def has_work(self) -> bool:
         return self._scheduler.has_work
+
+    @property
+    def can_step(self) -> bool:
+        """Whether there is work that need not wait for pinned blocks."""
+        return self.has_work and not self._waits_for_pins
 
     def add(self, consumer: Consumer, *followers: Consumer) -> None:
         """Queues the consumer's sequence; one that cannot run makes the consumer fail.
@@ -107,6 +113,7 @@ class Engine:
 
     def abort(self, request_id: str) -> None:
         """Ends every sequence of this request; an unknown id is no error, it may just be over."""
+        self._waits_for_pins = False
         for followers in self._followers.values():
             leaving = [c for c in followers if c.request_id == request_id]
             followers[:] = [c for c in followers if c not in leaving]
@@ -129,6 +136,7 @@ class Engine:
 
     def unpin(self, pin: Pin) -> None:
         """Lets go of a prefix, which may be evicted from now on."""
+        self._waits_for_pins = False
         self._scheduler.tables.pins.unpin(pin)
 
     def make_room(
@@ -161,6 +169,9 @@ class Engine:
             chunks = self._scheduler.schedule()
             self._withdraw(drafted.difference(chunk.sequence for chunk in chunks))
             self._runner.copy(self._scheduler.take_copies())
+            self._waits_for_pins = not chunks
+            if not chunks:
+                return
             batch = self._runner.pack(chunks)
             for chunk in chunks:
                 self._consumers[chunk.sequence].begin()
@@ -349,7 +360,7 @@ Action = Callable[[], None]
 
 def _run(inbox: "queue.SimpleQueue[Action | None]", engines: list[Engine]) -> None:
     while True:
-        busy = any(engine.has_work for engine in engines)
+        busy = any(engine.can_step for engine in engines)
         if not busy:
             _check(engines)
         for action in _pending(inbox, wait=not busy):
@@ -362,7 +373,7 @@ def _run(inbox: "queue.SimpleQueue[Action | None]", engines: list[Engine]) -> No
             except Exception:
                 _log.exception("an action of the engine's inbox failed")
         for engine in engines:
-            if engine.has_work:
+            if engine.can_step:
                 engine.step()
 
 

@@ -43,6 +43,10 @@ class Pins:
         self._states = states
         self._pins: list[Pin] = []
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._pins
+
     def pin(self, ids: Seq[int], scales: Scales = ()) -> Pin:
         """Holds the longest cached prefix of `ids`, perhaps of no tokens."""
         hit = self._tree.match(ids, len(ids), scales)

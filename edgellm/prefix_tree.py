@@ -311,6 +311,11 @@ class PrefixTree:
             left += node.partials.values()
 
 
+def same_scales(a: Scales, b: Scales) -> bool:
+    """Whether sequences with these scales of adapters compute the same."""
+    return _normal(a) == _normal(b)
+
+
 def _normal(scales: Scales) -> Scales:
     """Without the zeros at the end, which change nothing."""
     while scales and not scales[-1]:

@@ -3,9 +3,10 @@
 Decode first; then prefill in chunks within a token budget: the oldest prefill is sure of half of
 it, the shortest come first in the rest. Blocks that run out are taken from the newest sequences,
 which are computed again later (preempted), apart from what the cache still has of them. An older
-sequence never waits for a newer one, so each one comes to its end. A background sequence counts
-as one that came BACKGROUND_DELAY steps later: it waits for others, but not for ever. Knows
-nothing of tensors, text or models. Plain Python.
+sequence never waits for a newer one, so each one comes to its end. One that begins with what an
+older one is computing waits for that, if it saves at least half of its own work. A background
+sequence counts as one that came BACKGROUND_DELAY steps later: it waits for others, but not for
+ever. Knows nothing of tensors, text or models. Plain Python.
 """
 
 from bisect import insort
@@ -17,6 +18,7 @@ from edgellm.errors import ContextOverflow, RequestError
 from edgellm.limits import Limits
 from edgellm.prefix_tree import Hit
 from edgellm.sequence import BlockCopy, Chunk, LogitsRows, Sequence
+from edgellm.shared_prefix import promised
 from edgellm.step_cost import StepCost
 
 BACKGROUND_DELAY = 10_000  # steps
@@ -72,7 +74,8 @@ class Scheduler:
         finds the blocks in the cache; it must then have a token after them before the next step.
         """
         child.turn = parent.turn
-        if parent in self.running and len(self.running) < self.limits.max_num_seqs:
+        has_room = len(self.running) < self.limits.max_num_seqs and self.tables.has_state_free
+        if parent in self.running and has_room:
             self.tables.fork(parent, child)
             insort(self.running, child, key=_order)
             return
@@ -121,7 +124,10 @@ class Scheduler:
         return all(pool.num_free >= each * len(self.running) for pool in self.tables.pools)
 
     def schedule(self) -> list[Chunk]:
-        """The chunks of the next step; their blocks are in the sequences' tables."""
+        """The chunks of the next step; their blocks are in the sequences' tables.
+
+        None where all that may run must wait until pinned blocks are let go.
+        """
         self._steps += 1
         self._admit()
         planned: dict[Sequence, Chunk] = {}
@@ -133,6 +139,8 @@ class Scheduler:
             if count and self._reserve(sequence, count, planned):
                 planned[sequence] = Chunk(sequence, count, logits, sequence.is_decode)
                 rows -= count if sequence.score_from is not None and logits == "all" else 0
+        if not planned and self.has_work and self.tables.pins.is_empty:
+            raise RuntimeError("there is work, and no step can be planned")
         return list(planned.values())
 
     def take_copies(self) -> list[BlockCopy]:
@@ -171,31 +179,49 @@ class Scheduler:
         self.tables.check_integrity(self.running)
 
     def _admit(self) -> None:
-        """Lets waiting sequences in, in order, while all of their tokens so far will fit."""
-        while self.waiting:
-            candidate = self.waiting[0]
-            is_full = len(self.running) == self.limits.max_num_seqs
-            if is_full and _order(self.running[-1]) < _order(candidate):
+        """Lets waiting sequences in, in order, while all of their tokens so far will fit.
+
+        Those that are held keep their places free.
+        """
+        held = 0
+        while held < len(self.waiting):
+            candidate = self.waiting[held]
+            is_full = len(self.running) + held >= self.limits.max_num_seqs
+            if is_full and (held or _order(self.running[-1]) < _order(candidate)):
                 return
             hit = self.tables.find(candidate)
+            if self._is_held(candidate, hit):
+                held += 1
+                continue
             while not self._has_room(candidate, hit):
-                if _order(self.running[-1]) < _order(candidate):
+                if not self.running or _order(self.running[-1]) < _order(candidate):
                     return
                 self._preempt(self.running[-1])
             self.tables.enter(candidate, hit)
             self.waiting.remove(candidate)
             insort(self.running, candidate, key=_order)
 
+    def _is_held(self, candidate: Sequence, hit: Hit) -> bool:
+        """Whether an older sequence is about to compute most of what this one would."""
+        has_states, left = self.tables.states is not None, len(candidate.token_ids) - hit.num_tokens
+        return any(
+            2 * (promised(older, candidate, self.limits, has_states) - hit.num_tokens) >= left
+            for older in self.running
+            if _order(older) < _order(candidate)
+        )
+
     def _has_room(self, candidate: Sequence, hit: Hit) -> bool:
+        if not self.tables.has_state_free:
+            return False
         if not self.running:
             return True
         if len(self.running) == self.limits.max_num_seqs:
             return False
         costs = self.tables.cost(candidate, hit)
         for group, (pool, cost) in enumerate(zip(self.tables.pools, costs, strict=True)):
-            promised = sum(self.tables.lacking(s, group) for s in self.running)
+            due = sum(self.tables.lacking(s, group) for s in self.running)
             # One block more per running sequence, or it would soon be preempted again.
-            if promised + cost + len(self.running) > pool.num_free:
+            if due + cost + len(self.running) > pool.num_free:
                 return False
         return True
 
@@ -230,7 +256,7 @@ class Scheduler:
         while not self.tables.reserve(sequence, count):
             newest = self.running[-1]
             if newest is sequence:
-                if len(self.running) == 1:
+                if len(self.running) == 1 and self.tables.pins.is_empty:
                     raise RuntimeError(f"sequence {sequence.seq_id} outgrew its context")
                 return False
             planned.pop(newest, None)

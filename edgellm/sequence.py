@@ -71,6 +71,12 @@ class Sequence:
         return len(self.token_ids) - self.num_computed_tokens
 
     @property
+    def reusable(self) -> int:
+        """Tokens that need not be computed when the cache has them: others report logits."""
+        limit = len(self.token_ids) - 1 - self.num_draft_tokens
+        return limit if self.score_from is None else min(limit, self.score_from)
+
+    @property
     def checkpoints(self) -> list[int]:
         """After how many tokens a recurrent state is kept, for prompts that begin like this one.
 

@@ -369,6 +369,31 @@ def test_an_idle_engine_uses_no_processor_time(running: EngineThread) -> None:
     assert time.process_time() - before < 0.1
 
 
+def test_an_answer_waits_for_blocks_that_a_pin_holds(running: EngineThread) -> None:
+    """A pool of one context, a part of which is being saved."""
+    engine = make_engine(MockModel(says("x" * 90)), num_blocks=16)
+    running.attach(engine)
+    pin = running.ask(lambda: engine.make_room([7] * 32, [0], [8], False, ()))
+    ended, seen = threading.Event(), list[TokenEvent]()
+
+    def emit(event: TokenEvent | Exception) -> None:
+        assert isinstance(event, TokenEvent)
+        seen.append(event)
+        if event.finish_reason:
+            ended.set()
+
+    consumer, _ = generation(emit=emit)
+    running.post(lambda: engine.add(consumer))
+    before = -1
+    while before != (before := engine.stats().steps) or not before:
+        time.sleep(0.05)
+    assert engine.has_work and not engine.can_step and not ended.is_set()
+    running.ask(lambda: engine.unpin(pin))
+    assert ended.wait(20)
+    assert seen[-1].finish_reason == "length"
+    running.ask(engine.check_integrity)
+
+
 def test_detach_and_close_end_what_runs(running: EngineThread) -> None:
     slow = MockModel(says("x" * 50), delay=0.01)
     engine = make_engine(slow)

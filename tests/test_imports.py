@@ -46,7 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("block_tables", "models", "kv_cache", "sampling", "detokenize", "sources"),
         *("completion", "indent", "advice", "constraints", "wire"),
     ),
-    ("pins",),
+    ("pins", "shared_prefix"),
     ("prefix_tree", "tokenizer", "memory"),
     ("block_pool", "sequence", "limits", "step_cost"),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),

@@ -36,7 +36,7 @@ class Greedy:
     def begin(self) -> None:
         pass
 
-    def take(self, rows: Rows) -> bool:
+    def take(self, rows: Rows, drafts: object = ()) -> bool:
         self.rows.append(rows[-1].tobytes())
         self.sequence.token_ids.append(int(rows[-1].argmax()))
         return len(self.rows) == self.count

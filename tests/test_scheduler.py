@@ -136,6 +136,110 @@ def test_a_sequence_that_outgrows_its_context_does_not_stall_silently() -> None:
         driver.run()
 
 
+def test_who_outgrows_the_blocks_that_a_pin_leaves_waits_for_them() -> None:
+    scheduler = make(num_blocks=10, windows=(None,))  # one context and no more
+    driver = Driver(scheduler)
+    driver.add(sequence(0, 12), answer=20)
+    driver.add(sequence(1, 12), answer=20)
+    driver.step()
+    pin = scheduler.tables.pins.make_room([7] * 16, [0], [4], False)
+    assert pin is not None
+    seen = [driver.step() for _ in range(40)]
+    assert seen[-3:] == [[], [], []] and not driver.finished
+    scheduler.tables.pins.unpin(pin)
+    driver.run()
+    assert driver.finished == {0, 1}
+
+
+def test_no_sequence_begins_with_a_state_that_a_pin_holds() -> None:
+    scheduler = make(windows=(None,), num_states=4)
+    driver = Driver(scheduler)
+    first = sequence(0, 9)
+    driver.add(first, answer=1)
+    driver.run()
+    pins = [scheduler.tables.pins.pin(first.token_ids)]
+    assert pins[0].state is not None
+    while pin := scheduler.tables.pins.make_room([7] * len(pins), [0], [1], True):
+        pins.append(pin)
+    driver.add(sequence(1, 12, token_ids=[*first.token_ids[:9], 5, 6, 7]), answer=2)
+    assert [driver.step() for _ in range(3)] == [[], [], []]
+    for pin in pins:
+        scheduler.tables.pins.unpin(pin)
+    driver.run()
+    assert driver.finished == {0, 1}
+
+
+def computed(driver: Driver) -> int:
+    total = 0
+    while driver.scheduler.has_work:
+        total += sum(chunk.count for chunk in driver.step())
+    return total
+
+
+@pytest.mark.parametrize("states", [None, 8])
+def test_prompts_that_come_together_are_computed_once(states: int | None) -> None:
+    driver = Driver(make(windows=(None,), num_states=states))
+    tokens = list(range(21))
+    for seq_id in range(4):
+        driver.add(sequence(seq_id, 21, token_ids=tokens), answer=1)
+    # Of the others the last token alone.
+    assert computed(driver) == 21 + 3
+    assert driver.finished == {0, 1, 2, 3}
+
+
+def test_who_waits_for_a_prefix_goes_on_once_it_is_there() -> None:
+    driver = Driver(make(windows=(None,)))
+    shared = list(range(20))
+    driver.add(sequence(0, 30, token_ids=[*shared, *range(50, 60)]), answer=1)
+    driver.add(sequence(1, 24, token_ids=[*shared, *range(70, 74)]), answer=1)
+    driver.add(sequence(2, 5), answer=1)  # begins otherwise, and does not wait
+    assert 2 in (seen := [counts(driver.step())])[0]
+    while 1 not in seen[-1]:
+        seen.append(counts(driver.step()))
+    assert sum(step[0][0] for step in seen[:-1]) >= len(shared)
+    assert sum(step[0][0] for step in seen[:-2]) < len(shared)
+    assert computed(driver) + sum(n for step in seen for n, _ in step.values()) == 30 + 4 + 5
+
+
+def test_who_waits_for_one_that_goes_away_computes_by_itself() -> None:
+    scheduler = make(windows=(None,))
+    driver = Driver(scheduler)
+    first = sequence(0, 30, token_ids=list(range(30)))
+    driver.add(first, answer=1)
+    driver.add(sequence(1, 30, token_ids=list(range(30))), answer=1)
+    assert list(counts(driver.step())) == [0]
+    driver.finish(first)
+    assert list(counts(driver.step())) == [1]
+    driver.run()
+
+
+def test_an_older_one_never_waits_for_a_newer_one() -> None:
+    driver = Driver(make(windows=(None,)))
+    tokens = list(range(30))
+    driver.add(sequence(1, 30, token_ids=tokens), answer=1)
+    driver.step()
+    older = sequence(0, 30, token_ids=tokens)
+    driver.add(older, answer=1)
+    older.turn = 0  # as one that came first and was preempted
+    assert set(counts(driver.step())) == {0, 1}
+
+
+def test_little_in_common_is_not_waited_for() -> None:
+    driver = Driver(make(windows=(None,), token_budget=16))
+    driver.add(sequence(0, 12, token_ids=[1, 2, 3, 4, *range(50, 58)]), answer=1)
+    driver.add(sequence(1, 12, token_ids=[1, 2, 3, 4, *range(70, 78)]), answer=1)
+    assert set(counts(driver.step())) == {0, 1}
+
+
+def test_prompts_with_other_adapters_do_not_wait() -> None:
+    driver = Driver(make(windows=(None,)))
+    for seq_id, scale in ((0, 0.0), (1, 1.0)):
+        seq = sequence(seq_id, 12, token_ids=list(range(12)))
+        seq.adapter_scales = (scale,)
+        driver.add(seq, answer=1)
+    assert set(counts(driver.step())) == {0, 1}
+
+
 def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(RequestError, match="empty"):
         make().add(sequence(0, 0))
