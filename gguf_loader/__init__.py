@@ -14,7 +14,7 @@ from edgellm.gguf_loader.strings import StringArray
 from edgellm.gguf_loader.tensors import TensorInfo
 from edgellm.gguf_loader.types import GGML_TYPES, REMOVED_TYPES, GGMLType
 from edgellm.gguf_loader.values import Value
-from edgellm.gguf_loader.writer import Chunks, NewTensor, NewValue, entry, write_gguf
+from edgellm.gguf_loader.writer import Chunks, NewTensor, NewValue, check_free, entry, write_gguf
 
 __all__ = [
     "GGML_TYPES",
@@ -27,6 +27,7 @@ __all__ = [
     "StringArray",
     "TensorInfo",
     "Value",
+    "check_free",
     "entry",
     "open_gguf",
     "write_gguf",

@@ -79,8 +79,7 @@ def write_gguf(
     in pieces, asked for when they are written. replace: whether a file that is there gives way.
     GGUFError when one is there and does not, or the disk says no.
     """
-    if not replace and path.exists():
-        raise _exists(path)
+    check_free(path, replace)
     new = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.unfinished")
     try:
         with open(new, "xb") as stream:
@@ -88,8 +87,7 @@ def write_gguf(
             stream.flush()
             os.fsync(stream.fileno())
             size = stream.tell()
-        if not replace and path.exists():  # since we began
-            raise _exists(path)
+        check_free(path, replace)  # still, after all that time
         os.replace(new, path)
     except OSError as error:
         raise GGUFError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -100,8 +98,12 @@ def write_gguf(
     return size
 
 
-def _exists(path: Path) -> GGUFError:
-    return GGUFError(f"{path}: there is a file of this name already: delete it or force it")
+def check_free(path: Path, replace: bool = False) -> None:
+    """GGUFError when a file is there and does not give way, or there is no folder for it."""
+    if not replace and path.exists():
+        raise GGUFError(f"{path}: there is a file of this name already: delete it or --force")
+    if not path.parent.is_dir():
+        raise GGUFError(f"{path}: cannot be written: there is no folder {path.parent}")
 
 
 def _settle(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgellm.cli.output import byte_size, print_fields, print_json, print_table
 from edgellm.errors import RequestError
-from edgellm.gguf_loader import GGUFFile, open_gguf
+from edgellm.gguf_loader import GGUFFile, check_free, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.pull import resolve
 from edgellm.quantize.importance import Importance, read_importance
@@ -77,6 +77,7 @@ def _write(
 ) -> int:
     path = Path(args.output)
     check_output(file, path)
+    check_free(path, args.force)
     with _progress() as watch:
         return write_quantized(
             file,

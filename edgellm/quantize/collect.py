@@ -1,0 +1,123 @@
+"""What drives each weight of a model when it reads a text: sums of its squared inputs.
+
+The model's program is recorded as ever and gets further outputs: what its products read. So any
+architecture and backend will do. Knows nothing of files of importance matrices beyond `Driven`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.backends import Backends
+from edgellm.gguf_loader import GGUFFile, TensorInfo
+from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES
+from edgellm.kernels.program import OpCall, Program, Weight
+from edgellm.kv_cache import HostStore, KVTypes, allocate
+from edgellm.model_runner import ModelRunner
+from edgellm.models import read_config, record
+from edgellm.quantize.importance import Driven
+from edgellm.sampling_params import SamplingParams
+from edgellm.sequence import Chunk, Sequence
+
+Array = npt.NDArray[np.float32]
+
+_STEP = 128  # tokens at a time: bounds the memory of all that is looked at
+_PRODUCTS = ("matmul", "head_matmul", "moe_matmul")
+
+
+@dataclass
+class _Sums:
+    sums: npt.NDArray[np.float64]  # (matrices, columns)
+    counts: npt.NDArray[np.int64]  # (matrices,)
+
+
+def collect(
+    file: GGUFFile,
+    chunks: Iterable[list[int]],
+    context: int,
+    backends: Backends,
+    backend: str = "cpu",
+    threads: int | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> Mapping[str, Driven]:
+    """Reads each chunk of at most `context` token ids by itself; what was seen, by weight name.
+
+    The last matrix is left out, as in llama.cpp: it is not run for every token. watch: is told
+    how many chunks are done.
+    """
+    program = record(file, read_config(file), context, ())
+    calls = list(_watched(program, file))
+    watched = {
+        str(value.index): value for call in calls for value in call.inputs if value.rows == "tokens"
+    }
+    program = replace(program, outputs={**program.outputs, **watched})
+    blocks = -(-context // BLOCK_SIZE)
+    kind = CACHE_TYPES["f32" if backend == "reference" else "f16"]
+    kv = allocate(program, (blocks,) * len(program.kv_groups), KVTypes(kind, kind))
+    executable = backends.get(backend, threads).load(program, kv)
+    runner = ModelRunner(executable, program, HostStore(program, kv))
+    found: dict[str, _Sums] = {}
+    tables = [list(range(blocks))] * len(program.kv_groups)
+    for number, ids in enumerate(chunks):
+        sequence = Sequence(
+            number, ids, len(ids), SamplingParams(), block_tables=tables, state_slot=0
+        )
+        while rest := len(ids) - sequence.num_computed_tokens:
+            count = min(rest, _STEP)
+            batch = runner.pack([Chunk(sequence, count, "none")])
+            values = executable.run(batch)
+            for call in calls:
+                _add(found, call, [values[str(value.index)] for value in call.inputs])
+            sequence.num_computed_tokens += count
+        if watch:
+            watch(number + 1)
+    runner.close()
+    return {name: _folded(seen, file.tensors[name]) for name, seen in found.items()}
+
+
+def _watched(program: Program, file: GGUFFile) -> Iterator[OpCall]:
+    """The products of every token with a matrix of the file; one of those that read the same."""
+    seen = set()
+    for call in program.calls:
+        if call.op not in _PRODUCTS or call.inputs[0].rows != "tokens":
+            continue
+        name = _tensor_name(call.weights[0])
+        tensor = file.tensors.get(name)
+        known = tensor is not None and tensor.columns == call.weights[0].columns
+        if known and (name, call.inputs) not in seen:
+            seen.add((name, call.inputs))
+            yield call
+
+
+def _tensor_name(weight: Weight) -> str:
+    """The tensor's, of a weight that may be some of its rows."""
+    return weight.name.partition("[")[0]
+
+
+def _folded(seen: _Sums, tensor: TensorInfo) -> Driven:
+    """Sums for each matrix of a tensor; one that is stored as a single matrix has one row."""
+    matrices = tensor.rows // tensor.shape[1]
+    if matrices == len(seen.sums):
+        return Driven(seen.sums, seen.counts)
+    return Driven(seen.sums.sum(axis=0, keepdims=True), seen.counts.sum(keepdims=True))
+
+
+def _add(found: dict[str, _Sums], call: OpCall, inputs: list[Array]) -> None:
+    weight = call.weights[0]
+    name = _tensor_name(weight)
+    matrices = int(call.attributes.get("experts", call.attributes.get("heads", 1)))
+    if name not in found:
+        found[name] = _Sums(np.zeros((matrices, weight.columns)), np.zeros(matrices, np.int64))
+    seen = found[name]
+    squares = np.square(inputs[0], dtype=np.float64).reshape(len(inputs[0]), -1, weight.columns)
+    if call.op == "moe_matmul":
+        top_k = inputs[1].shape[1] // 2
+        experts = inputs[1][:, :top_k].astype(np.int64)
+        every = np.broadcast_to(squares, (len(squares), top_k, weight.columns))
+        np.add.at(seen.sums, experts.reshape(-1), every.reshape(-1, weight.columns))
+        seen.counts += np.bincount(experts.reshape(-1), minlength=matrices)
+    else:
+        seen.sums += squares.sum(axis=0)
+        seen.counts += len(squares)
