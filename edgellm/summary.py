@@ -216,11 +216,12 @@ def _attending(file: GGUFFile) -> set[int]:
 def _windows(file: GGUFFile, architecture: str) -> list[int | None]:
     """Per layer, tokens that a windowed layer keeps; None for one that keeps all."""
     layers = _layers(file, architecture)
-    window = file.integer(f"{architecture}.attention.sliding_window") or None
+    row = ARCHITECTURES.get(architecture, Architecture(rope=None))
+    window = file.integer(f"{architecture}.attention.sliding_window")
+    window = (row.default_window if window is None else window) or None
     key = f"{architecture}.attention.sliding_window_pattern"
     if isinstance(file.metadata.get(key), np.ndarray):
         return [window if yes else None for yes in _per_layer(file, key, layers)]
-    row = ARCHITECTURES.get(architecture, Architecture(rope=None))
     period = file.integer(key)
     return [window if row.is_windowed(layer, period) else None for layer in range(layers)]
 

@@ -9,8 +9,9 @@ from edgellm.kernels.ops import Activation, Gating, KeyHeads, RopeLayout
 if TYPE_CHECKING:
     from edgellm.models.config import ModelConfig
 
-# Root mean square; mean and variance, with the file's weight and bias; the same without either.
-NormKind = Literal["rms", "layer", "plain_layer"]
+# Root mean square; mean and variance, with the file's weight and bias; the same without either;
+# the first or the second, by the key that the file has for it.
+NormKind = Literal["rms", "layer", "plain_layer", "by_key"]
 # Attention, then feed-forward; both from the same input; parallel where the file's key says so;
 # parallel where a layer has one norm only; a single block for each layer.
 Residual = Literal["sequential", "parallel", "by_key", "by_norm", "single"]
@@ -58,6 +59,20 @@ def unless_switched_off(config: "ModelConfig", layer: int) -> bool:
     return config.rope_finetuned is not False
 
 
+def never(config: "ModelConfig") -> bool:
+    """No layer."""
+    return False
+
+
+@dataclass(frozen=True)
+class PositionScale:
+    """Queries grow with their position; see Builder.position_scale."""
+
+    length: int
+    factor: float
+    offset: int
+
+
 @dataclass(frozen=True)
 class Architecture:
     """How one family differs from a plain pre-norm decoder with grouped-query attention.
@@ -65,30 +80,45 @@ class Architecture:
     rope: which dimensions form a pair; None: positions are learned or biases.
     sections_split: a file with sections of rotary dimensions (for images) pairs "split".
     rotates: which layers rotate queries and keys. local_rope: windowed layers rotate without
-    scaling, by a base of their own: local_rope_base unless a key says another, None is the base
-    of all. yarn_truncate: see RopeScaling.
-    window_period: of so many layers the last sees everything and the others a sliding window;
-    1: none is windowed. all_windowed: every layer is.
+    scaling, by a base of their own: local_rope_base unless a key says another, None is the base of
+    all. rotary_divisor: layers without a window rotate so many times less dimensions than the file
+    says. yarn_truncate, yarn_beta_fast: see RopeScaling. ntk_alpha: a key of the file raises the
+    base.
+    window_period: of so many layers the last sees everything and the others a sliding window; 1:
+    none is windowed. all_windowed: every layer is. full_first: the first of a period sees
+    everything instead. default_window: where no key gives one. chunked_windows: see
+    Builder.attention. unrotated_scale: of queries in layers that do not rotate.
     norm, residual: above. pre_norm: blocks read normed input; False: only their output is normed.
-    qk_norm_last: queries and keys are normed after rotation. value_norm: values are normed too,
-    without a weight. values_from_keys: of layers without a window, those without a projection
-    of values take their keys.
+    qk_norm_last: queries and keys are normed after rotation. plain_qk_norm: those of layers that
+    rotate are normed behind it without a weight. value_norm: values are normed too, without one.
+    values_from_keys: of layers without a window, those without a projection of values take their
+    keys.
     gated_queries: each head's queries come with as many numbers that gate its result.
+    attention_gate: what is made of numbers that gate it and come from a tensor of their own.
     key_heads: see Builder.delta_rule.
     ffn_norm, output_norm: the tensors with which the input of feed-forward blocks and the last
-    hidden states are normed.
-    attention_width: scores are divided by its square root. attention_softcap, final_softcap: caps
-    of scores and logits where no key says one, 0 is none; None: the family has none, whatever the
-    file says. alibi: largest bias per position of distance, 0 is none.
+    hidden states are normed. post_norm, ffn_post_norms: of what the blocks add, the first that the
+    file has.
+    attention_width: scores are divided by its square root. attention_scale_key: the file's factor
+    instead. attention_softcap, final_softcap, router_softcap: caps of scores, logits and scores of
+    experts where no key says one, 0 is none; None: the family has none, whatever the file says.
+    alibi: largest bias per position of distance, 0 is none.
     embedding_factor, residual_factor, logit_factor: multiply embeddings, what blocks add, logits.
     xielu: the activation is that one, with the file's numbers for each layer.
     gated: feed-forward blocks multiply activation(gate) and up; otherwise activation(up) is all.
     feed_forward_divisor: the file's width of them is so many times the true one.
-    absent, unused: tensors of a layer, without "blk.N.", that files may bring: nobody reads the
-    first, and the second may be left.
+    refused_keys: the file's, which ask for what is not done here. absent, unused: tensors of a
+    layer, without "blk.N.", that files may bring: nobody reads the first, and the second may be
+    left.
     gating, normalize_gates: how experts are weighted unless keys say it. experts_share_width: the
     experts that a token sees are together as wide as a block without any, unless a key says how
-    wide one is. activation_alpha, activation_limit: see Builder.gated.
+    wide one is. shared_experts: how many all tokens share, unless a key says it. shared_factor:
+    multiplies the sum of these and the chosen. weigh_inputs: what experts read is weighted, not
+    what they give. early_router: reads the layer's input. activation_alpha, activation_limit: see
+    Builder.gated.
+    own_kv_layers: so many layers have keys and values, unless a key says it. per_layer_input_width:
+    likewise. altup: the residual stream is several; see altup.py. may_skip: layers without heads
+    have no attention, those without keys a matrix instead, those of width 0 no feed-forward block.
     """
 
     rope: RopeLayout | None
@@ -96,22 +126,35 @@ class Architecture:
     rotates: Callable[["ModelConfig", int], bool] = every_layer
     local_rope: bool = False
     local_rope_base: float | None = None
+    rotary_divisor: int = 1
     yarn_truncate: bool = True
+    yarn_beta_fast: float = 32.0
+    ntk_alpha: bool = False
     window_period: int = 1
     all_windowed: bool = False
+    full_first: bool = False
+    default_window: int | None = None
+    chunked_windows: bool = False
+    unrotated_scale: PositionScale | None = None
     norm: NormKind = "rms"
     residual: Residual = "sequential"
     pre_norm: bool = True
     qk_norm_last: bool = False
+    plain_qk_norm: Callable[["ModelConfig"], bool] = never
     value_norm: bool = False
     values_from_keys: bool = False
     gated_queries: bool = False
+    attention_gate: Literal["sigmoid", "softplus"] = "sigmoid"
     key_heads: KeyHeads = "grouped"
     ffn_norm: str = "ffn_norm"
     output_norm: str = "output_norm"
+    post_norm: str = "post_attention_norm"
+    ffn_post_norms: tuple[str, ...] = ("post_ffw_norm",)
     attention_width: Number = head_dim
+    attention_scale_key: str = "attention.scale"
     attention_softcap: float | None = None
     final_softcap: float | None = None
+    router_softcap: float | None = None
     alibi: Number = max_alibi_bias
     embedding_factor: Number = embedding_scale
     residual_factor: Number = residual_scale
@@ -122,15 +165,24 @@ class Architecture:
     xielu: bool = False
     gated: bool = True
     feed_forward_divisor: int = 1
+    refused_keys: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     gating: Gating = "softmax"
     normalize_gates: bool = False
     experts_share_width: bool = False
+    shared_experts: int = 0
+    shared_factor: float = 1.0
+    weigh_inputs: bool = False
+    early_router: bool = False
+    own_kv_layers: int | None = None
+    per_layer_input_width: int = 0
+    altup: bool = False
+    may_skip: bool = False
 
     def is_windowed(self, layer: int, period: int | None = None) -> bool:
         """Whether a layer has a window, where the file has one at all. period: the file's own."""
         if period is None and self.all_windowed:
             return True
         period = period or self.window_period
-        return layer % period < period - 1
+        return layer % period != (0 if self.full_first else period - 1)

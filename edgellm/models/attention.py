@@ -4,7 +4,7 @@ import math
 
 from edgellm.errors import GGUFError
 from edgellm.kernels.ops import RopeLayout
-from edgellm.kernels.program import Value
+from edgellm.kernels.program import Value, Weight
 from edgellm.models.recorder import Recorder
 
 
@@ -27,9 +27,7 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
         q = r.builder.columns(q, 0, head_dim, heads)
     q = _placed(r, layer, q, "attn_q_norm", heads)
     k = None if k is None else _placed(r, layer, k, "attn_k_norm", config.num_kv_heads[layer])
-    if config.temperature_scale is not None:
-        period = config.rope_scaling.original_context
-        q = r.builder.position_scale(q, period, config.temperature_scale)
+    q = _scaled_by_position(r, layer, q)
     mixed = r.builder.attention(
         q,
         k,
@@ -38,17 +36,54 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
         num_kv_heads=config.num_kv_heads[layer],
         scale=config.attention_scale or 1 / math.sqrt(row.attention_width(config)),
         window=config.windows[layer],
+        chunked=row.chunked_windows,
         softcap=config.attention_softcap,
         alibi=row.alibi(config) or None,
-        sinks=r.weights.optional_vector(f"{prefix}.attn_sinks.weight", heads),
+        sinks=_sinks(r, layer, heads),
         shared=None if shared is None else r.kv_layers[shared],
     )
     if shared is None:
         r.kv_layers[layer] = len(r.builder.kv_layers) - 1
     if gate is not None:
         mixed = r.builder.gated(gate, mixed, "sigmoid")
-    mixed = r.optional_norm(mixed, f"{prefix}.attn_sub_norm")
-    return r.linear(mixed, f"{prefix}.attn_output", config.hidden_size)
+    mixed = r.optional_norm(_gated(r, layer, mixed, x), f"{prefix}.attn_sub_norm")
+    out = r.linear(mixed, f"{prefix}.attn_output", config.hidden_size)
+    return out if config.value_scale is None else r.builder.multiply(out, config.value_scale)
+
+
+def _gated(r: Recorder, layer: int, mixed: Value, x: Value) -> Value:
+    """By a projection of x to as many numbers, or to one for each head."""
+    name, heads = f"blk.{layer}.attn_gate", r.config.num_heads[layer]
+    if not r.offers(name):
+        return mixed
+    is_by_head = r.weights.shape(f"{name}.weight")[-1:] == (heads,)
+    gate = r.linear(x, name, heads if is_by_head else mixed.width)
+    if r.architecture.attention_gate == "softplus":
+        gate = r.builder.softplus(gate)
+    else:
+        gate = r.builder.activate(gate, "sigmoid")
+    return r.builder.scale_heads(mixed, gate)
+
+
+def _sinks(r: Recorder, layer: int, heads: int) -> Weight | None:
+    """Layers with a window may have them where others have none."""
+    kind = "all keys" if r.config.windows[layer] is None else "a window"
+    return r.weights.optional_vector(f"blk.{layer}.attn_sinks.weight", heads, kind)
+
+
+def _scaled_by_position(r: Recorder, layer: int, q: Value) -> Value:
+    config, scale = r.config, r.architecture.unrotated_scale
+    if config.temperature_scale is not None:
+        length = config.rope_scaling.original_context
+        return r.builder.position_scale(q, length, config.temperature_scale)
+    if scale is None or _rotates(r, layer):
+        return q
+    return r.builder.position_scale(q, scale.length, scale.factor, scale.offset)
+
+
+def _rotates(r: Recorder, layer: int) -> bool:
+    row = r.architecture
+    return row.rope is not None and not row.alibi(r.config) and row.rotates(r.config, layer)
 
 
 def _source_of_keys(r: Recorder, layer: int) -> int | None:
@@ -104,8 +139,10 @@ def _placed(r: Recorder, layer: int, x: Value, norm: str, heads: int) -> Value:
     is_normed = r.offers(f"{prefix}.attn_q_norm")
     if is_normed and not row.qk_norm_last:
         x = r.head_norm(x, f"{prefix}.{norm}", heads)
-    if row.rope is not None and not row.alibi(r.config) and row.rotates(r.config, layer):
+    if row.rope is not None and _rotates(r, layer):
         x = r.builder.rope(x, r.rope_table(layer), heads, _layout(r, row.rope))
+        if row.plain_qk_norm(r.config):
+            x = r.builder.rms_norm(x, None, r.config.norm_eps, heads)
     if is_normed and row.qk_norm_last:
         x = r.head_norm(x, f"{prefix}.{norm}", heads)
     return x

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
-from edgellm.models.architecture import Architecture
+from edgellm.models.altup_config import AltUpConfig, read_altup
+from edgellm.models.architecture import Architecture, NormKind
 from edgellm.models.expert_config import ExpertConfig, read_experts
 from edgellm.models.keys import Keys
 from edgellm.models.latent_config import LatentConfig, read_latent
@@ -17,6 +18,7 @@ from edgellm.models.rope import RopeScaling, ScalingKind
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20
 MAX_CONTEXT = 1 << 30
+GEMMA_3N_DEVIATIONS = 1.6448533535003662  # 95 of 100 numbers are left out
 SCALING_KINDS: Mapping[str, ScalingKind] = {
     "none": "none",
     "linear": "linear",
@@ -41,14 +43,17 @@ class ModelConfig:
 
     rope_finetuned, rope_sections: whether the file says so, and whether it divides rotary
     dimensions among text and images. windows: keys that a query of the layer sees, itself
-    included; None is all of them. attention_scale: multiplies attention scores.
+    included; None is all of them. attention_scale: multiplies attention scores. value_scale:
+    multiplies what attention adds. norm: never "by_key".
     temperature_scale: queries beyond rope_scaling.original_context grow with it (Builder.
     position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
     magnitude of queries, keys and values. The other scales are the file's own; the row of the
     architecture says what they do. local_...: of layers with a window. shared_kv_layers: so many
     at the end use keys and values of earlier ones. per_layer_input_width: what a token brings to
-    each layer, 0 is nothing. xielu: empty without that activation. latent, experts and all others:
-    None where there are none.
+    each layer, 0 is nothing. leading_dense_layers: so many at the start have no experts, as the
+    file says. xielu: empty without that activation. gate_deviations: per layer what
+    Builder.gaussian_top_k takes, None leaves gates alone. latent, experts and all others: None
+    where there are none.
     """
 
     architecture: str
@@ -69,10 +74,12 @@ class ModelConfig:
     rope_scaling: RopeScaling
     rope_finetuned: bool | None
     rope_sections: bool
+    norm: NormKind
     norm_eps: float
     windows: tuple[int | None, ...]
     attention_scale: float | None
     attention_softcap: float | None
+    value_scale: float | None
     temperature_scale: float | None
     max_alibi_bias: float
     clamp_qkv: float | None
@@ -83,7 +90,10 @@ class ModelConfig:
     final_softcap: float | None
     shared_kv_layers: int
     per_layer_input_width: int
+    leading_dense_layers: int
     xielu: tuple[XIELU, ...]
+    gate_deviations: tuple[float | None, ...]
+    altup: AltUpConfig | None
     recurrent: RecurrentConfig
     latent: LatentConfig | None
     experts: ExpertConfig | None
@@ -112,10 +122,14 @@ def read_config(file: GGUFFile) -> ModelConfig:
     num_layers = keys.integer("block_count", 1, MAX_LAYERS) - keys.extra_layers
     if not 1 <= num_layers <= MAX_LAYERS:
         raise keys.refuse("nextn_predict_layers", keys.extra_layers, "less than block_count")
+    for key in row.refused_keys:
+        if keys.optional_number(key):
+            raise keys.refuse(key, "given", "none: what it asks for is not supported")
     hidden_size = keys.integer("embedding_length", 1, MAX_WIDTH)
     context_length = keys.integer("context_length", 1, MAX_CONTEXT)
     recurrent = read_recurrent(keys)
-    least = 0 if recurrent.sizes else 1  # a hybrid has layers without attention, or without more
+    # A hybrid has layers without attention, or without more.
+    least = 0 if recurrent.sizes or row.may_skip else 1
     num_heads = keys.per_layer("attention.head_count", num_layers, least, MAX_WIDTH)
     num_kv_heads = keys.per_layer(
         "attention.head_count_kv", num_layers, least, MAX_WIDTH, default=num_heads
@@ -134,8 +148,8 @@ def read_config(file: GGUFFile) -> ModelConfig:
         for width in keys.per_layer("feed_forward_length", num_layers, least, MAX_WIDTH)
     )
     rope_scaling = _rope_scaling(keys, row, context_length)
-    rope_base = keys.number("rope.freq_base", 1.0001, 1e12, default=10000.0)
-    norm_key = "rms_epsilon" if row.norm == "rms" else "epsilon"
+    rope_base = _rope_base(keys, row, head_dim)
+    norm, norm_eps = _norm(keys, row)
     return ModelConfig(
         architecture=name,
         num_layers=num_layers,
@@ -148,7 +162,7 @@ def read_config(file: GGUFFile) -> ModelConfig:
         local_head_dim=local_head_dim,
         value_dim=value_dim,
         local_value_dim=keys.integer("attention.value_length_swa", 1, MAX_WIDTH, default=value_dim),
-        rotary_dim=rotary_dim,
+        rotary_dim=rotary_dim // row.rotary_divisor,
         local_rotary_dim=_rotary_dim(
             keys, "rope.dimension_count_swa", local_head_dim, min(rotary_dim, local_head_dim)
         ),
@@ -159,10 +173,12 @@ def read_config(file: GGUFFile) -> ModelConfig:
         rope_scaling=rope_scaling,
         rope_finetuned=keys.boolean("rope.scaling.finetuned"),
         rope_sections=any(keys.integers("rope.dimension_sections")),
-        norm_eps=keys.number(f"attention.layer_norm_{norm_key}", 0, 1),
+        norm=norm,
+        norm_eps=norm_eps,
         windows=_windows(keys, row, num_layers),
-        attention_scale=keys.optional_number("attention.scale"),
+        attention_scale=keys.optional_number(row.attention_scale_key),
         attention_softcap=_softcap(keys, "attn_logit_softcapping", row.attention_softcap),
+        value_scale=keys.optional_number("attention.value_scale"),
         temperature_scale=keys.optional_number("attention.temperature_scale"),
         max_alibi_bias=keys.number("attention.max_alibi_bias", 0, 1e3, default=0.0),
         clamp_qkv=keys.optional_number("attention.clamp_kqv"),
@@ -171,15 +187,51 @@ def read_config(file: GGUFFile) -> ModelConfig:
         residual_scale=keys.optional_number("residual_scale"),
         logit_scale=keys.optional_number("logit_scale"),
         final_softcap=_softcap(keys, "final_logit_softcapping", row.final_softcap),
-        shared_kv_layers=keys.integer("attention.shared_kv_layers", 0, num_layers - 1, default=0),
-        per_layer_input_width=keys.integer(
-            "embedding_length_per_layer_input", 0, MAX_WIDTH, default=0
+        shared_kv_layers=keys.integer(
+            "attention.shared_kv_layers",
+            0,
+            num_layers - 1,
+            default=max(0, num_layers - (row.own_kv_layers or num_layers)),
         ),
+        per_layer_input_width=keys.integer(
+            "embedding_length_per_layer_input", 0, MAX_WIDTH, default=row.per_layer_input_width
+        ),
+        leading_dense_layers=keys.integer("leading_dense_block_count", 0, MAX_LAYERS, default=0),
         xielu=_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
+        gate_deviations=_gate_deviations(keys, row, num_layers),
+        altup=read_altup(keys) if row.altup else None,
         recurrent=recurrent,
         latent=read_latent(keys, head_dim, value_dim, rotary_dim, rope_scaling),
         experts=read_experts(keys, row, intermediate_size),
     )
+
+
+def _norm(keys: Keys, row: Architecture) -> tuple[NormKind, float]:
+    """Which norm the model has, and its epsilon."""
+    rms, layer = (f"attention.layer_norm_{name}" for name in ("rms_epsilon", "epsilon"))
+    kind = row.norm
+    if kind == "by_key":
+        kind = "rms" if keys.optional_number(rms) else "layer"
+    return kind, keys.number(rms if kind == "rms" else layer, 0, 1)
+
+
+def _rope_base(keys: Keys, row: Architecture, head_dim: int) -> float:
+    """The base that the file gives, raised where it asks for that (NTK-aware scaling)."""
+    base = keys.number("rope.freq_base", 1.0001, 1e12, default=10000.0)
+    alpha = keys.optional_number("rope.scaling.alpha") if row.ntk_alpha else None
+    return base if alpha is None else base * alpha ** (head_dim / max(head_dim - 2, 1))
+
+
+def _gate_deviations(keys: Keys, row: Architecture, num_layers: int) -> tuple[float | None, ...]:
+    """What files of before the key leave out is that of the first ten layers of Gemma 3n."""
+    key = "activation_sparsity_scale"
+    if not row.altup:
+        return (None,) * num_layers
+    if not keys.has(key):
+        return tuple(GEMMA_3N_DEVIATIONS if layer < 10 else None for layer in range(num_layers))
+    # Where nothing is to be left out, the file says minus infinity.
+    values = keys.numbers(key, num_layers, finite=False)
+    return tuple(value if math.isfinite(value) else None for value in values)
 
 
 def _rotary_dim(keys: Keys, key: str, head_dim: int, default: int) -> int:
@@ -222,7 +274,7 @@ def _rope_scaling(keys: Keys, row: Architecture, context_length: int) -> RopeSca
             "rope.scaling.original_context_length", 1, MAX_CONTEXT, default=context_length
         ),
         attention_factor=keys.optional_number("rope.scaling.attn_factor") or 1.0,
-        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, default=32.0),
+        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, default=row.yarn_beta_fast),
         beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, default=1.0),
         truncate=row.yarn_truncate,
         log_multiplier=keys.number("rope.scaling.yarn_log_multiplier", 0, 1e3, default=0.0),
@@ -231,7 +283,9 @@ def _rope_scaling(keys: Keys, row: Architecture, context_length: int) -> RopeSca
 
 def _windows(keys: Keys, row: Architecture, num_layers: int) -> tuple[int | None, ...]:
     """Per layer; the file's pattern, a list of yes and no or a period, goes before the row's."""
-    window = keys.integer("attention.sliding_window", 0, MAX_CONTEXT, default=0)
+    window = keys.integer(
+        "attention.sliding_window", 0, MAX_CONTEXT, default=row.default_window or 0
+    )
     pattern = "attention.sliding_window_pattern"
     if keys.is_array(pattern):
         windowed = [bool(yes) for yes in keys.per_layer(pattern, num_layers, 0, 1)]

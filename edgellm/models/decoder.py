@@ -11,17 +11,20 @@ from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.kernels.program import Program, Value, Weight
 from edgellm.models.adapters import Adapter
+from edgellm.models.altup import altup_layers
 from edgellm.models.attention import grouped_query_attention
 from edgellm.models.config import ModelConfig
 from edgellm.models.convolution import gated_short_convolution
 from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
 from edgellm.models.experts import expert_mlp
+from edgellm.models.experts_beside import experts_beside_layer, experts_beside_mlp
 from edgellm.models.feed_forward import mlp
 from edgellm.models.latent import latent_attention
 from edgellm.models.per_layer_inputs import per_layer_inputs, with_layer_input
 from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
 from edgellm.models.rwkv import channel_mix, time_mix
+from edgellm.models.rwkv6 import data_dependent_time_mix
 from edgellm.models.state_space import mamba, mamba2_beside_attention
 from edgellm.models.weights import Weights
 
@@ -30,6 +33,7 @@ Block = Callable[[Recorder, int, Value], Value]
 # The first tensor that a layer has names its block; the last row is what is expected of it.
 MIXERS: tuple[tuple[str, Block], ...] = (
     ("shortconv.conv", gated_short_convolution),
+    ("time_mix_lerp_x", data_dependent_time_mix),
     ("time_mix_receptance", time_mix),
     ("ssm_conv1d_q", kimi_delta_attention),
     ("ssm_x", mamba),
@@ -41,6 +45,8 @@ MIXERS: tuple[tuple[str, Block], ...] = (
 )
 FEED_FORWARDS: tuple[tuple[str, Block], ...] = (
     ("channel_mix_key", channel_mix),
+    ("ffn_norm_exps", experts_beside_layer),
+    ("post_ffw_norm_1", experts_beside_mlp),
     ("ffn_gate_inp", expert_mlp),
     ("ffn_down_exps", expert_mlp),
     ("ffn_up", mlp),
@@ -63,12 +69,7 @@ def record(
     table = r.weights.matrix("token_embd.weight", vocab_size, config.hidden_size)
     x = _embedding(r, table)
     r.per_layer_inputs = per_layer_inputs(r, x, vocab_size)
-    for layer in range(config.num_layers):
-        x = with_layer_input(r, layer, _layer(r, layer, x))
-        scale = r.weights.optional_vector(f"blk.{layer}.layer_output_scale.weight", 1)
-        if scale is not None:
-            x = b.multiply(x, float(scale.data.view(np.float32)[0, 0]))
-        x = r.adapting.layer(x, layer)
+    x = _layers(r, x) if config.altup is None else altup_layers(r, config.altup, x)
     x = r.norm(b.select_outputs(x), row.output_norm)
     logits = r.linear(x, "output", vocab_size) if r.has("output") else b.matmul(x, table)
     logits = _scaled(r, logits, row.logit_factor(config))
@@ -95,8 +96,39 @@ def _embedding(r: Recorder, table: Weight) -> Value:
     return x if r.architecture.output_norm == norm else r.optional_norm(x, norm)
 
 
+def _layers(r: Recorder, x: Value) -> Value:
+    b, halved_every = r.builder, r.config.recurrent.sizes.get("rescale_every_n_layers")
+    layer_of = _skipping_layer if r.architecture.may_skip else _layer
+    for layer in range(r.config.num_layers):
+        x = with_layer_input(r, layer, layer_of(r, layer, x))
+        scale = r.weights.optional_vector(f"blk.{layer}.layer_output_scale.weight", 1)
+        if scale is not None:
+            x = b.multiply(x, float(scale.data.view(np.float32)[0, 0]))
+        if halved_every and (layer + 1) % halved_every == 0:
+            x = b.multiply(x, 0.5)  # as the weights of what follows were, so that halves hold it
+        x = r.adapting.layer(x, layer)
+    return x
+
+
+def _skipping_layer(r: Recorder, layer: int, x: Value) -> Value:
+    """Less than others, as its numbers of heads and its width say. Source: Bercovich et al. 2024
+    (Puzzle).
+    """
+    b, config, prefix = r.builder, r.config, f"blk.{layer}"
+    if config.num_heads[layer]:
+        normed = r.norm(x, f"{prefix}.attn_norm")
+        if config.num_kv_heads[layer]:
+            x = b.add(x, grouped_query_attention(r, layer, normed))
+        else:
+            x = b.add(x, r.linear(normed, f"{prefix}.attn_output", config.hidden_size))
+    if config.intermediate_size[layer]:
+        x = b.add(x, mlp(r, layer, r.norm(x, f"{prefix}.ffn_norm")))
+    return x
+
+
 def _layer(r: Recorder, layer: int, x: Value) -> Value:
     prefix, b = f"blk.{layer}", r.builder
+    r.layer_input = x
     normed = r.norm(x, f"{prefix}.attn_norm") if r.architecture.pre_norm else x
     factor = r.architecture.residual_factor(r.config)
     if r.architecture.residual == "single":
@@ -107,19 +139,21 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
     second, ffn_norm = f"{prefix}.attn_norm_2", f"{prefix}.{r.architecture.ffn_norm}"
     has_second = second != ffn_norm and r.offers(second)
     mixed = mixer(r, layer, r.norm(x, second) if has_second else normed)
-    post_norm = f"{prefix}.post_attention_norm"
+    post_norm = f"{prefix}.{r.architecture.post_norm}"
     has_post_norm = r.offers(post_norm)
     if r.architecture.pre_norm and has_post_norm and not r.offers(ffn_norm):
         ffn_norm = post_norm  # Hugging Face's name for the norm before the feed-forward block
     elif has_post_norm or not r.architecture.pre_norm:
         mixed = r.norm(mixed, post_norm)
     after = b.add(x, _scaled(r, mixed, factor))
+    r.attended = after
     if not _is_parallel(r, layer):
         normed = r.norm(after, ffn_norm) if r.architecture.pre_norm else after
     elif r.offers(ffn_norm):
         normed = r.norm(x, ffn_norm)
     out = feed_forward(r, layer, normed)
-    ffw_norm = f"{prefix}.post_ffw_norm"
+    ffw_norms = [f"{prefix}.{name}" for name in r.architecture.ffn_post_norms]
+    ffw_norm = next((name for name in ffw_norms if r.offers(name)), ffw_norms[0])
     if r.offers(ffw_norm) or not r.architecture.pre_norm:
         out = r.norm(out, ffw_norm)
     return b.add(after, _scaled(r, out, factor))

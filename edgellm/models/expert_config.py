@@ -20,7 +20,8 @@ class ExpertConfig:
     count, used: experts, and how many of them a token sees. intermediate_size,
     shared_intermediate_size: of one expert, and of what all tokens share. gating, normalize,
     factor: see Builder.moe_route. groups, groups_used: experts come in so many equal groups, of
-    which a token sees some; 1 is all.
+    which a token sees some; 1 is all. limits, shared_limits: what feed_forward.gated takes, of the
+    chosen and of the shared. router_softcap: of scores, before they become weights.
     """
 
     count: int
@@ -32,6 +33,9 @@ class ExpertConfig:
     factor: float
     groups: int
     groups_used: int
+    limits: tuple[float | None, ...]
+    shared_limits: tuple[float | None, ...]
+    router_softcap: float | None
 
 
 def read_experts(
@@ -49,7 +53,7 @@ def read_experts(
     divisor = used if row.experts_share_width else 1
     default = tuple(width // divisor for width in intermediate_size)
     sizes = _widths(keys, "expert_feed_forward_length", default)
-    num_shared = keys.integer("expert_shared_count", 0, MAX_EXPERTS, default=0)
+    num_shared = keys.integer("expert_shared_count", 0, MAX_EXPERTS, default=row.shared_experts)
     shared = tuple(num_shared * size for size in sizes) if num_shared else intermediate_size
     gating = keys.integer("expert_gating_func", 0, max(GATINGS), default=0)
     groups, groups_used = _groups(keys, count, used)
@@ -63,7 +67,23 @@ def read_experts(
         factor=keys.optional_number("expert_weights_scale") or 1.0,
         groups=groups,
         groups_used=groups_used,
+        limits=_limits(keys, "swiglu_clamp_exp", len(sizes)),
+        shared_limits=_limits(keys, "swiglu_clamp_shexp", len(sizes)),
+        router_softcap=_router_softcap(keys, row),
     )
+
+
+def _limits(keys: Keys, key: str, num_layers: int) -> tuple[float | None, ...]:
+    """Per layer; 0 is none."""
+    if not keys.has(key):
+        return (None,) * num_layers
+    return tuple(limit if limit > 0 else None for limit in keys.numbers(key, num_layers))
+
+
+def _router_softcap(keys: Keys, row: Architecture) -> float | None:
+    if row.router_softcap is None:
+        return None
+    return keys.number("router_logit_softcapping", 0, 1e6, default=row.router_softcap) or None
 
 
 def _widths(keys: Keys, key: str, default: tuple[int, ...]) -> tuple[int, ...]:

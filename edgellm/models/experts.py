@@ -1,12 +1,13 @@
 """The feed-forward half of a layer with experts: the chosen few of many, and those all share."""
 
-from functools import partial
+import math
+from functools import partial, reduce
 
 from edgellm.errors import GGUFError
 from edgellm.kernels.ops import ExpertGroups
 from edgellm.kernels.program import Value, Weight
 from edgellm.models.expert_config import ExpertConfig
-from edgellm.models.feed_forward import activated, gate_and_up, gated
+from edgellm.models.feed_forward import activated, gate_and_up, gated, mlp
 from edgellm.models.recorder import Recorder
 from edgellm.models.weights import columns_of
 
@@ -14,43 +15,70 @@ from edgellm.models.weights import columns_of
 def expert_mlp(r: Recorder, layer: int, x: Value) -> Value:
     """A router weighs a few of many gated networks per token; a shared one may be added.
 
-    x (T, hidden_size), normed, and so the result. Sources: Shazeer et al. 2017; Dai et al. 2024
-    (shared experts).
+    x (T, hidden_size), normed, and so the result. A layer may have a network without a router
+    beside it. Sources: Shazeer et al. 2017; Dai et al. 2024 (shared experts); Grok (xAI 2024).
     """
-    experts, prefix = r.config.experts, f"blk.{layer}"
-    if experts is None:
+    prefix, row, b = f"blk.{layer}", r.architecture, r.builder
+    read = r.layer_input if row.early_router else x
+    assert read is not None
+    out = routed(r, layer, x, r.linear(read, f"{prefix}.ffn_gate_inp", config(r, layer).count))
+    if r.offers(f"{prefix}.ffn_down_shexp"):
+        out = b.add(out, _shared(r, layer, x))
+        out = out if row.shared_factor == 1 else b.multiply(out, row.shared_factor)
+    if r.offers(f"{prefix}.ffn_up"):
+        out = b.multiply(b.add(mlp(r, layer, x), out), math.sqrt(0.5))
+    return out
+
+
+def config(r: Recorder, layer: int) -> ExpertConfig:
+    """GGUFError where the file gives none."""
+    if r.config.experts is None:
         raise GGUFError(
-            f"tensor {prefix}.ffn_gate_inp.weight routes to experts, "
+            f"tensor blk.{layer}.ffn_gate_inp.weight routes to experts, "
             f"and {r.config.architecture}.expert_count says there are none"
         )
-    routing = _route(r, experts, layer, x)
+    return r.config.experts
+
+
+def routed(r: Recorder, layer: int, x: Value, scores: Value) -> Value:
+    """What the chosen experts make of x, by the scores (T, experts) of all of them."""
+    experts, prefix, row = config(r, layer), f"blk.{layer}", r.architecture
+    routing = _route(r, experts, layer, scores)
     product = partial(_product, r, experts.count, routing)
     width = experts.intermediate_size[layer]
-    if not r.architecture.gated:
-        hidden = activated(r, product(x, f"{prefix}.ffn_up_exps", width, x.width))
-    elif r.offers(f"{prefix}.ffn_gate_up_exps"):
-        name = f"{prefix}.ffn_gate_up_exps"
-        gate = product(x, name, 2 * width, x.width, slice(0, width))
-        hidden = gated(r, gate, product(x, name, 2 * width, x.width, slice(width, 2 * width)))
+    weights = r.builder.columns(routing, experts.used, experts.used) if row.weigh_inputs else None
+
+    def read(name: str, rows: int, part: slice | None = None) -> Value:
+        y = product(x, f"{prefix}.{name}", rows, x.width, part)
+        return y if weights is None else r.builder.scale_heads(y, weights)
+
+    if not row.gated:
+        hidden = activated(r, read("ffn_up_exps", width))
     else:
-        gate = product(x, f"{prefix}.ffn_gate_exps", width, x.width)
-        hidden = gated(r, gate, product(x, f"{prefix}.ffn_up_exps", width, x.width))
+        if r.offers(f"{prefix}.ffn_gate_up_exps"):
+            gate = read("ffn_gate_up_exps", 2 * width, slice(0, width))
+            up = read("ffn_gate_up_exps", 2 * width, slice(width, 2 * width))
+        else:
+            gate, up = read("ffn_gate_exps", width), read("ffn_up_exps", width)
+        hidden = gated(r, gate, up, experts.limits[layer])
     down = product(hidden, f"{prefix}.ffn_down_exps", x.width, width)
-    out = r.builder.moe_combine(down, routing)
-    if not r.offers(f"{prefix}.ffn_down_shexp"):
-        return out
-    return r.builder.add(out, _shared(r, experts, layer, x))
+    if weights is None:
+        return r.builder.moe_combine(down, routing)
+    parts = [r.builder.columns(down, rank * x.width, x.width) for rank in range(experts.used)]
+    return reduce(r.builder.add, parts)
 
 
-def _route(r: Recorder, experts: ExpertConfig, layer: int, x: Value) -> Value:
+def _route(r: Recorder, experts: ExpertConfig, layer: int, scores: Value) -> Value:
     """With a selection bias a group is as good as its two best experts, without as its best.
 
     Sources: DeepSeek-AI 2024, V2 and V3.
     """
     bias = r.weights.optional_vector(f"blk.{layer}.exp_probs_b.bias", experts.count)
     best = 1 if bias is None else 2
+    if experts.router_softcap is not None:
+        scores = r.builder.softcap(scores, experts.router_softcap)
     return r.builder.moe_route(
-        r.linear(x, f"blk.{layer}.ffn_gate_inp", experts.count),
+        scores,
         experts.used,
         gating=experts.gating,
         normalize=experts.normalize,
@@ -60,17 +88,20 @@ def _route(r: Recorder, experts: ExpertConfig, layer: int, x: Value) -> Value:
     )
 
 
-def _shared(r: Recorder, experts: ExpertConfig, layer: int, x: Value) -> Value:
+def _shared(r: Recorder, layer: int, x: Value) -> Value:
     """The network that every token goes through, times a gate where the file has one."""
-    prefix = f"blk.{layer}"
+    experts, prefix = config(r, layer), f"blk.{layer}"
     width = experts.shared_intermediate_size[layer]
     if r.architecture.gated:
-        hidden = gate_and_up(r, x, f"{prefix}.ffn", "_shexp", width)
+        limit = experts.shared_limits[layer]
+        hidden = gate_and_up(r, x, f"{prefix}.ffn", "_shexp", width, limit=limit)
     else:
         hidden = activated(r, r.linear(x, f"{prefix}.ffn_up_shexp", width))
     out = r.linear(hidden, f"{prefix}.ffn_down_shexp", x.width)
     gate = f"{prefix}.ffn_gate_inp_shexp"
-    return r.builder.moe_gate(out, r.linear(x, gate, 1)) if r.offers(gate) else out
+    if not r.offers(gate):
+        return out
+    return r.builder.scale_heads(out, r.builder.activate(r.linear(x, gate, 1), "sigmoid"))
 
 
 def _product(

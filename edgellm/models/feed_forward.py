@@ -6,26 +6,43 @@ from edgellm.kernels.program import Value
 from edgellm.models.recorder import Recorder, vector
 
 
-def mlp(r: Recorder, layer: int, x: Value) -> Value:
+def mlp(r: Recorder, layer: int, x: Value, width: int | None = None) -> Value:
     """down(activation(gate(x)) * up(x)), or without a gate down(activation(up(x))).
 
     x (T, hidden_size), normed, and so the result. Gate and up may lie in one matrix, in that order.
+    width: of the numbers in between, the file's unless given.
     """
-    prefix, width = f"blk.{layer}", r.config.intermediate_size[layer]
+    prefix, width = f"blk.{layer}", width or r.config.intermediate_size[layer]
     if not r.architecture.gated:
         hidden = _calibrated(r, layer, r.linear(x, f"{prefix}.ffn_up", width))
     elif not r.has(f"{prefix}.ffn_gate") and _is_fused(r, f"{prefix}.ffn_up", width):
-        hidden = gated(r, *r.fused_linear(x, f"{prefix}.ffn_up", (width, width)))
+        gate, up = r.fused_linear(x, f"{prefix}.ffn_up", (width, width))
+        hidden = gated(r, gate, up)
     else:
-        hidden = gate_and_up(r, x, f"{prefix}.ffn", "", width)
+        deviations = r.config.gate_deviations[layer]
+        hidden = gate_and_up(r, x, f"{prefix}.ffn", "", width, deviations=deviations)
     hidden = r.optional_norm(hidden, f"{prefix}.ffn_sub_norm")
     return r.linear(hidden, f"{prefix}.ffn_down", r.config.hidden_size)
 
 
-def gate_and_up(r: Recorder, x: Value, prefix: str, suffix: str, width: int) -> Value:
-    """activation(gate(x)) * up(x) by the matrices prefix_gate + suffix and prefix_up + suffix."""
+def gate_and_up(
+    r: Recorder,
+    x: Value,
+    prefix: str,
+    suffix: str,
+    width: int,
+    *,
+    deviations: float | None = None,
+    limit: float | None = None,
+) -> Value:
+    """activation(gate(x)) * up(x) by the matrices prefix_gate + suffix and prefix_up + suffix.
+
+    deviations: gates become those that Builder.gaussian_top_k keeps. limit: as `gated` takes it.
+    """
     gate = r.linear(x, f"{prefix}_gate{suffix}", width)
-    return gated(r, gate, r.linear(x, f"{prefix}_up{suffix}", width))
+    if deviations is not None:
+        gate = r.builder.gaussian_top_k(gate, deviations)
+    return gated(r, gate, r.linear(x, f"{prefix}_up{suffix}", width), limit)
 
 
 def _is_fused(r: Recorder, name: str, width: int) -> bool:
@@ -53,9 +70,13 @@ def _calibrated(r: Recorder, layer: int, x: Value) -> Value:
     return r.builder.multiply_columns(y, vector(f"1 / {scales.name}", inverse))
 
 
-def gated(r: Recorder, gate: Value, up: Value) -> Value:
-    """activation(gate) * up, with the architecture's activation."""
-    a = r.architecture
+def gated(r: Recorder, gate: Value, up: Value, limit: float | None = None) -> Value:
+    """activation(gate) * up, with the architecture's activation. limit: largest magnitude of both
+    factors, for activations that are never far below 0.
+    """
+    a, b = r.architecture, r.builder
+    if limit is not None:
+        return b.gated(b.clamp(activated(r, gate), limit), b.clamp(up, limit), "bilinear")
     return r.builder.gated(
         gate, up, a.activation, alpha=a.activation_alpha, limit=a.activation_limit
     )

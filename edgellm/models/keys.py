@@ -67,12 +67,13 @@ class Keys:
         values = self.file.integers(self._name(key))
         return () if values is None else tuple(values.tolist())
 
-    def numbers(self, key: str, num_layers: int) -> tuple[float, ...]:
-        """A finite number for each layer, or one for all; writers may pad the list."""
+    def numbers(self, key: str, num_layers: int, finite: bool = True) -> tuple[float, ...]:
+        """A number for each layer, finite unless told, or one for all; writers may pad the list."""
         values = self.file.numbers(self._name(key)) if self.is_array(key) else None
         if values is None:
             return (self.number(key, -1e6, 1e6),) * num_layers
-        if len(values) < num_layers or not np.isfinite(values[:num_layers]).all():
+        is_wrong = finite and not np.isfinite(values[:num_layers]).all()
+        if len(values) < num_layers or is_wrong:
             raise self.refuse(key, "another list", f"finite numbers for each of {num_layers}")
         return tuple(values[:num_layers].tolist())
 

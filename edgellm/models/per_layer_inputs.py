@@ -5,6 +5,7 @@ Source: Gemma 3n (Google 2025), per-layer embeddings.
 
 import math
 
+from edgellm.errors import GGUFError
 from edgellm.kernels.program import Value
 from edgellm.models.recorder import Recorder
 
@@ -27,12 +28,19 @@ def per_layer_inputs(r: Recorder, x: Value, vocab_size: int) -> Value | None:
 
 
 def with_layer_input(r: Recorder, layer: int, x: Value) -> Value:
-    """x plus the layer's own part, which a projection of x gates."""
-    if r.per_layer_inputs is None:
-        return x
+    """x plus the layer's own part, where the model has those."""
+    return x if r.per_layer_inputs is None else r.builder.add(x, layer_part(r, layer, x))
+
+
+def layer_part(r: Recorder, layer: int, x: Value) -> Value:
+    """The layer's own part, which a projection of x gates."""
     prefix, width = f"blk.{layer}", r.config.per_layer_input_width
+    if r.per_layer_inputs is None:
+        raise GGUFError(
+            f"{r.config.architecture}.embedding_length_per_layer_input is 0: "
+            "the model needs inputs of layers"
+        )
     part = r.builder.columns(r.per_layer_inputs, layer * width, width)
     gate = r.linear(x, f"{prefix}.inp_gate", width)
     gated = r.builder.gated(gate, part, "gelu_tanh")
-    out = r.norm(r.linear(gated, f"{prefix}.proj", r.config.hidden_size), f"{prefix}.post_norm")
-    return r.builder.add(x, out)
+    return r.norm(r.linear(gated, f"{prefix}.proj", r.config.hidden_size), f"{prefix}.post_norm")

@@ -33,6 +33,8 @@ class Recorder:
     kv_layers: dict[int, int] = field(default_factory=dict)  # layer -> Builder.kv_layers
     per_layer_inputs: Value | None = None
     first_value: Value | None = None  # of the first layer, for those after it
+    layer_input: Value | None = None  # the residual stream before the layer that is recorded
+    attended: Value | None = None  # and behind what its first block adds
     _rope_tables: dict[bool, Value] = field(default_factory=dict)
 
     adapting: Adapting = field(init=False)
@@ -83,7 +85,7 @@ class Recorder:
 
     def norm(self, x: Value, name: str) -> Value:
         """The architecture's norm over whole rows, with the weights `name`."""
-        if self.architecture.norm == "plain_layer":
+        if self.config.norm == "plain_layer":
             return self.builder.layer_norm(x, None, None, self.config.norm_eps)
         weight = self.weights.vector(f"{name}.weight", x.width)
         bias = self.weights.optional_vector(f"{name}.bias", x.width)
@@ -112,7 +114,7 @@ class Recorder:
 
     def _norm(self, x: Value, weight: Weight | None, bias: Weight | None, heads: int) -> Value:
         eps = self.config.norm_eps
-        if self.architecture.norm == "rms":
+        if self.config.norm == "rms":
             y = self.builder.rms_norm(x, weight, eps, heads)
             if bias is None:
                 return y
@@ -153,18 +155,19 @@ class Recorder:
     def _rope_divisors(self) -> Frequencies | None:
         is_long = self.context_length > self.config.rope_scaling.original_context
         pairs = self.config.rotary_dim // 2
+        stored = pairs * self.architecture.rotary_divisor  # files have those of the most dimensions
         chosen = None
         for name, wanted in (
             ("rope_freqs.weight", True),
             ("rope_factors_long.weight", is_long),
             ("rope_factors_short.weight", not is_long),
         ):
-            found = self.weights.optional_vector(name, pairs)
+            found = self.weights.optional_vector(name, stored)
             if found is not None and wanted:
                 chosen = found
         if chosen is None:
             return None
-        divisors: Frequencies = chosen.data.view(np.float32)[0]
+        divisors: Frequencies = chosen.data.view(np.float32)[0, :pairs]
         if not (np.isfinite(divisors).all() and (divisors > 0).all()):
             raise GGUFError(f"tensor {chosen.name} holds numbers that are not finite and positive")
         return divisors

@@ -16,6 +16,9 @@ _KEYS: Mapping[str, int] = {
     "shortconv.l_cache": 1 << 10,  # kernel of short convolutions that stand alone
     "kda.head_dim": 1 << 20,
     "wkv.head_size": 1 << 20,
+    "time_mix_extra_dim": 1 << 20,
+    "time_decay_extra_dim": 1 << 20,
+    "rescale_every_n_layers": 1 << 20,
     "attention.decay_lora_rank": 1 << 20,
     "attention.iclr_lora_rank": 1 << 20,
     "attention.value_residual_mix_lora_rank": 1 << 20,

@@ -47,13 +47,7 @@ def time_mix(r: Recorder, layer: int, x: Value) -> Value:
         b.gated(removal, rate, "bilinear"),
         heads=heads,
     )
-    y = b.layer_norm(
-        y,
-        r.weights.matrix_float32(f"{prefix}_ln.weight", heads, width, shape=(hidden,)),
-        r.weights.matrix_float32(f"{prefix}_ln.bias", heads, width, shape=(hidden,)),
-        GROUP_NORM_EPS,
-        heads,
-    )
+    y = group_norm(r, y, f"{prefix}_ln", heads)
     y = b.add(y, _bonus(r, receptance, key, value, f"{prefix}_r_k", heads))
     if "g" in mixed:
         rank = _rank(r, "attention.gate_lora_rank")
@@ -62,12 +56,31 @@ def time_mix(r: Recorder, layer: int, x: Value) -> Value:
     return r.linear(y, f"{prefix}_output", hidden)
 
 
+def group_norm(r: Recorder, x: Value, name: str, heads: int) -> Value:
+    """Of each head, where the file has its weight and bias."""
+    if not r.offers(name):
+        return x
+    shape = x.width // heads
+    weight, bias = (
+        r.weights.matrix_float32(f"{name}.{part}", heads, shape, shape=(x.width,))
+        for part in ("weight", "bias")
+    )
+    return r.builder.layer_norm(x, weight, bias, GROUP_NORM_EPS, heads)
+
+
 def channel_mix(r: Recorder, layer: int, x: Value) -> Value:
-    """value(max(key(x), 0)^2) of the token mixed with the one before."""
-    prefix = f"blk.{layer}.channel_mix"
-    share = r.weights.matrix_float32(f"{prefix}_lerp_k.weight", 1, x.width, shape=(x.width,))
-    key = r.linear(_mixed(r, x, share, 0), f"{prefix}_key", r.config.intermediate_size[layer])
-    return r.linear(r.builder.activate(key, "relu2"), f"{prefix}_value", x.width)
+    """value(max(key(x), 0)^2) of the token mixed with the one before, which RWKV-6 gates."""
+    prefix, width = f"blk.{layer}.channel_mix", r.config.intermediate_size[layer]
+    key = r.linear(_mixed(r, x, _share(r, f"{prefix}_lerp_k", x), 0), f"{prefix}_key", width)
+    out = r.linear(r.builder.activate(key, "relu2"), f"{prefix}_value", x.width)
+    if not r.offers(f"{prefix}_receptance"):
+        return out
+    read = _mixed(r, x, _share(r, f"{prefix}_lerp_r", x), 0)
+    return r.builder.gated(r.linear(read, f"{prefix}_receptance", x.width), out, "sigmoid")
+
+
+def _share(r: Recorder, name: str, x: Value) -> Weight:
+    return r.weights.matrix_float32(f"{name}.weight", 1, x.width, shape=(x.width,))
 
 
 def _mixed_parts(r: Recorder, x: Value, name: str) -> dict[str, Value]:

@@ -45,11 +45,11 @@ class Weights:
         """A tensor that the file may bring and nobody needs."""
         self.read.add(name)
 
-    def offers(self, name: str) -> bool:
-        """Like `has`, for what a family may have: one layer has it as all others do."""
+    def offers(self, name: str, kind: str = "") -> bool:
+        """Like `has`, for what a family may have: one layer has it as all others of its kind do."""
         found = self.has(name)
         if not name.endswith(".scale"):  # belongs to a format, and layers may differ in format
-            self._offers.setdefault(_of_layer(name), {})[found] = name
+            self._offers.setdefault(f"{_of_layer(name)} {kind}", {})[found] = name
         return found
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -72,9 +72,13 @@ class Weights:
         """A float32 vector; GGUFError as for a matrix."""
         return self.matrix_float32(name, 1, size, shape=(size,))
 
-    def optional_vector(self, name: str, size: int) -> Weight | None:
-        """A float32 vector, or None where the file has none."""
-        return self.vector(name, size) if self.offers(name) else None
+    def optional_vector(self, name: str, size: int, kind: str = "") -> Weight | None:
+        """A float32 vector, or None where the file has none. kind: as `offers` takes it."""
+        return self.vector(name, size) if self.offers(name, kind) else None
+
+    def optional_matrix_float32(self, name: str, rows: int, columns: int) -> Weight | None:
+        """A small matrix, or None where the file has none."""
+        return self.matrix_float32(name, rows, columns) if self.offers(name) else None
 
     def matrix_float32(
         self, name: str, rows: int, columns: int, shape: tuple[int, ...] | None = None
@@ -128,8 +132,8 @@ class Weights:
         return info
 
     def _stored(self, name: str) -> str:
-        """What the file calls a tensor: Falcon-H1 files leave ".weight" off a norm."""
-        short = name.removesuffix(".weight")
+        """What the file calls a tensor: some leave ".weight" off a norm, or ".bias" off a bias."""
+        short = name.removesuffix(".weight").removesuffix(".bias")
         return short if name not in self.file.tensors and short in self.file.tensors else name
 
 

@@ -7,7 +7,9 @@ from edgellm.kernels.ops.base import Recording
 from edgellm.kernels.program import Value, Weight
 
 # Of one number, alone or as a gate.
-UnaryActivation = Literal["silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "relu2", "sigmoid"]
+UnaryActivation = Literal[
+    "silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "relu2", "sigmoid", "gompertz"
+]
 Activation = UnaryActivation | Literal["swiglu_clamped", "bilinear"]
 
 
@@ -108,9 +110,18 @@ class RowOps(Recording):
 
         "silu" is x sigmoid(x); "gelu" x times the normal distribution's integral up to x,
         "gelu_tanh" and "gelu_quick" (x sigmoid(1.702 x)) come near it; "relu" max(x, 0); "relu2"
-        its square. Sources: Hendrycks and Gimpel 2016; So et al. 2021 (relu2).
+        its square; "gompertz" exp(-e^x).
+        Sources: Hendrycks and Gimpel 2016; So et al. 2021 (relu2).
         """
         return self.value("activate", (x,), width=x.width, rows=x.rows, activation=activation)
+
+    def gaussian_top_k(self, x: Value, deviations: float) -> Value:
+        """max(x - mean - deviations * standard deviation, 0), both of the row.
+
+        Of normally distributed numbers it keeps the share that lies so many deviations above the
+        mean. Source: Gemma 3n (Google 2025).
+        """
+        return self.value("gaussian_top_k", (x,), width=x.width, rows=x.rows, deviations=deviations)
 
     def xielu(self, x: Value, alpha_p: float, alpha_n: float, beta: float) -> Value:
         """alpha_p x^2 + beta x above 0, alpha_n (e^x - 1 - x) + beta x below.

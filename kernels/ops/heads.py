@@ -23,3 +23,9 @@ class HeadOps(Recording):
         first, last = rows_of_part(weight, heads, part)
         width = heads * (last - first)
         return self.value("head_matmul", (x,), (weight,), width=width, heads=heads, first=first)
+
+    def scale_heads(self, x: Value, factors: Value) -> Value:
+        """x_h * factors[h] for each head h. x (T, heads * n), factors (T, heads)."""
+        if x.width % factors.width:
+            raise ValueError(f"{factors.width} factors for rows of {x.width}")
+        return self.value("scale_heads", (x, factors), width=x.width, rows=x.rows)

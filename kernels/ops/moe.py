@@ -103,10 +103,6 @@ class ExpertOps(Recording):
         """
         return self.value("moe_combine", (x, routing), width=2 * x.width // routing.width)
 
-    def moe_gate(self, x: Value, gate: Value) -> Value:
-        """x * sigmoid(gate), gate (T, 1): how much of a shared expert a token takes."""
-        return self.value("moe_gate", (x, gate), width=x.width)
-
 
 def rows_of_part(weight: Weight, matrices: int, part: slice | None) -> tuple[int, int]:
     """First and last of the rows that `part` names in each of the matrices of a weight."""

@@ -96,6 +96,25 @@ class RecurrentOps(Recording):
             order=order,
         )
 
+    def linear_attention(
+        self, r: Value, decay: Value, k: Value, v: Value, bonus: Weight | None = None, *, heads: int
+    ) -> Value:
+        """Linear attention with a matrix S for each head, which forgets by row.
+
+        S = decay S + k v^T; y = S^T r. With a bonus (heads * head_dim elements) y is of before, and
+        takes the token itself by it: y = (S + (bonus k) v^T)^T r. All values (T, heads * head_dim).
+        State: (heads * head_dim, head_dim).
+        Sources: Peng et al. 2024 (RWKV-6); Yang et al. 2023 (gated linear attention).
+        """
+        return self.value(
+            "linear_attention",
+            (r, decay, k, v),
+            (bonus,),
+            width=v.width,
+            state=self.new_state(v.width, v.width // heads),
+            heads=heads,
+        )
+
     def wkv7(
         self, r: Value, w: Value, k: Value, v: Value, a: Value, b: Value, *, heads: int
     ) -> Value:

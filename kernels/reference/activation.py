@@ -46,6 +46,10 @@ def _relu2(x: Array) -> Array:
     return np.square(_relu(x))
 
 
+def _gompertz(x: Array) -> Array:
+    return np.exp(-np.exp(np.minimum(x, np.float32(80))))
+
+
 UNARY: Mapping[str, Callable[[Array], Array]] = {
     "silu": _silu,
     "gelu": _gelu,
@@ -54,6 +58,7 @@ UNARY: Mapping[str, Callable[[Array], Array]] = {
     "relu": _relu,
     "relu2": _relu2,
     "sigmoid": sigmoid,
+    "gompertz": _gompertz,
 }
 
 

@@ -75,13 +75,22 @@ def _rotates(storage: KVArray, width: int, has_values: bool) -> bool:
     return has_values and cache_type(storage, width).rotates(width)
 
 
+def _oldest_keys(call: OpCall, position: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The first key that each query sees."""
+    if "window" not in call.attributes:
+        return np.zeros_like(position)
+    window = int(call.attributes["window"])
+    if call.attributes["chunked"]:
+        return position // window * window
+    return np.maximum(position - window + 1, 0)
+
+
 def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     (q,) = inputs
     layer, group = int(call.attributes["layer"]), int(call.attributes["group"])
     num_heads, num_kv_heads = (int(call.attributes[n]) for n in ("num_heads", "num_kv_heads"))
     per_kv_head = num_heads // num_kv_heads
     sinks = vector(call.weights[0]) if call.weights else np.full(num_heads, -np.inf, np.float32)
-    window = call.attributes.get("window")
     slopes = alibi_slopes(num_heads, float(call.attributes.get("alibi", 0.0)))
     value_dim = int(call.attributes["value_dim"])
     out = np.empty((len(q), num_heads, value_dim), np.float32)
@@ -93,7 +102,8 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
         rows = slice(int(batch.query_start[s]), int(batch.query_start[s + 1]))
         position = batch.positions[rows, None]
         # Blocks wholly before the first query's window may be someone else's by now.
-        first = 0 if window is None else max(0, int(position[0, 0]) - int(window) + 1)
+        oldest = _oldest_keys(call, position)
+        first = int(oldest[0, 0])
         last = int(batch.seq_lens[s])
         blocks = batch.block_tables[group, s]
         keys = _gather(kv.keys[layer], head_dim, blocks, first, last)
@@ -102,9 +112,7 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
         else:
             values = keys[..., :value_dim]
         key_position = np.arange(first, last)
-        hidden = key_position > position  # (queries, keys)
-        if window is not None:
-            hidden |= key_position <= position - int(window)
+        hidden = (key_position > position) | (key_position < oldest)  # (queries, keys)
         for head in range(num_heads):
             k, v = keys[head // per_kv_head], values[head // per_kv_head]
             scores = queries[rows, head] @ k.T * np.float32(call.attributes["scale"])

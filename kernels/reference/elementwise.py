@@ -61,6 +61,14 @@ def _rms_norm(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arra
     return normed.reshape(x.shape)
 
 
+def _gaussian_top_k(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    x = inputs[0].astype(np.float64)
+    mean, deviation = x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)
+    above = x - mean - float(call.attributes["deviations"]) * deviation
+    kept: Array = np.maximum(above, 0).astype(np.float32)
+    return kept
+
+
 def _columns(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     (x,) = inputs
     parts, first = int(call.attributes["parts"]), int(call.attributes["first"])
@@ -125,6 +133,7 @@ OPS: Mapping[str, Op] = {
     "embed_positions": _embed_positions,
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
+    "gaussian_top_k": _gaussian_top_k,
     "columns": _columns,
     "matmul": _matmul,
     "remainder": _remainder,

@@ -32,7 +32,14 @@ def _head_matmul(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> A
     return np.concatenate(products, axis=1)
 
 
+def _scale_heads(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    x, factors = inputs
+    parts = x.reshape(*factors.shape, x.shape[1] // factors.shape[1])
+    return (parts * factors[:, :, None]).reshape(x.shape)
+
+
 OPS: Mapping[str, Op] = {
     "concat_heads": _concat_heads,
     "head_matmul": _head_matmul,
+    "scale_heads": _scale_heads,
 }

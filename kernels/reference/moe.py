@@ -91,14 +91,8 @@ def _moe_combine(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> A
     return total
 
 
-def _moe_gate(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
-    x, gate = inputs
-    return x * sigmoid(gate)
-
-
 OPS: Mapping[str, Op] = {
     "moe_route": _moe_route,
     "moe_matmul": _moe_matmul,
     "moe_combine": _moe_combine,
-    "moe_gate": _moe_gate,
 }

@@ -98,9 +98,27 @@ def _wkv7(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     return y.reshape(len(y), -1)
 
 
+def _linear_attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    heads = int(call.attributes["heads"])
+    r, decay, k, v = (m.reshape(len(m), heads, -1) for m in inputs)
+    bonus = vector(call.weights[0]).reshape(heads, -1) if call.weights else None
+    y = np.empty_like(v)
+    for rows, state in _sequences(call, batch, kv, v.shape[2]):
+        s = state.reshape(heads, -1, v.shape[2])
+        for t in range(rows.start, rows.stop):
+            new = k[t, :, :, None] * v[t, :, None]
+            after = decay[t, :, :, None] * s + new
+            seen = after if bonus is None else s + bonus[:, :, None] * new
+            y[t] = np.einsum("hk,hkv->hv", r[t], seen)
+            s = after
+        state[:] = s.reshape(state.shape)
+    return y.reshape(len(y), -1)
+
+
 OPS: Mapping[str, Op] = {
     "short_convolution": _short_convolution,
     "selective_scan": _selective_scan,
     "delta_rule": _delta_rule,
+    "linear_attention": _linear_attention,
     "wkv7": _wkv7,
 }

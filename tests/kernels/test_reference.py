@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -132,6 +133,7 @@ UNARY_FORMS: dict[str, Callable[[float], float]] = {
     "relu": lambda x: max(x, 0.0),
     "relu2": lambda x: max(x, 0.0) ** 2,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "gompertz": lambda x: math.exp(-math.exp(x)),
 }
 
 
@@ -284,7 +286,8 @@ def test_every_op_of_the_builder_is_there() -> None:
     x = b.selective_scan(x, x, x, x, weight(np.ones((2, 1))), weight(np.ones(2)))
     x = b.wkv7(x, x, x, x, x, x, heads=2)
     x = b.delta_rule(x, x, x, x, x, weight(np.ones(2)), key_heads=2)
-    x = b.moe_gate(b.position_scale(x, 10, 0.1), b.columns(x, 0, 1))
+    x = b.linear_attention(x, x, x, x, heads=2)
+    x = b.scale_heads(b.position_scale(b.gaussian_top_k(x, 1.0), 10, 0.1), b.columns(x, 0, 1))
     x = b.concat_heads(x, x, 1)
     x = b.head_matmul(b.concat_heads(x, x, 1), matrix, 1)
     x = b.add_direction(b.add_scaled(x, b.remainder(x), 0), vector, 0)
@@ -318,6 +321,7 @@ ATTENTION_KINDS = [
     {},
     {"window": 40},
     {"window": 1},
+    {"window": 20, "chunked": True},
     {"softcap": 2.0},
     {"sinks": True},
     {"alibi": 8.0},
@@ -328,7 +332,7 @@ ATTENTION_KINDS = [
 @pytest.mark.parametrize("kind", ATTENTION_KINDS, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_attention_over_two_sequences_in_scattered_blocks(
-    rng: np.random.Generator, kind: dict[str, float], dtype: type
+    rng: np.random.Generator, kind: dict[str, Any], dtype: type
 ) -> None:
     heads, kv_heads, dim, scale = 4, 2, 8, 0.7
     sinks = rng.normal(size=heads).astype(np.float32) if kind.get("sinks") else None
@@ -354,6 +358,7 @@ def test_attention_over_two_sequences_in_scattered_blocks(
             num_kv_heads=kv_heads,
             scale=scale,
             window=kind.get("window"),
+            chunked=kind.get("chunked", False),
             softcap=kind.get("softcap"),
             alibi=kind.get("alibi"),
             sinks=None if sinks is None else weight(sinks),
@@ -373,7 +378,7 @@ def exact_attention(
     heads: int,
     kv_heads: int,
     scale: float,
-    kind: dict[str, float],
+    kind: dict[str, Any],
     sinks: Array | None,
     dtype: type,
 ) -> npt.NDArray[np.float64]:
@@ -383,7 +388,8 @@ def exact_attention(
     k, v = (x.astype(dtype).astype(np.float64) for x in (k, v))
     out = np.empty((n, heads, dim))
     for p in range(n):
-        first = max(0, p + 1 - int(kind.get("window", n)))
+        window = int(kind.get("window", n))
+        first = p // window * window if kind.get("chunked") else max(0, p + 1 - window)
         for h in range(heads):
             group = h * kv_heads // heads
             s = k[first : p + 1, group] @ q[p, h].astype(np.float64) * scale

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from edgellm.models.config import ModelConfig
 
 
-def _root_of_hidden_size(config: "ModelConfig") -> float:
+def root_of_hidden_size(config: "ModelConfig") -> float:
+    """What embeddings are multiplied with."""
     return math.sqrt(config.hidden_size)
 
 
@@ -40,7 +41,7 @@ def _square_of_head_dim(config: "ModelConfig") -> float:
     return config.head_dim**2
 
 
-def _cohere_logit_factor(config: "ModelConfig") -> float:
+def cohere_logit_factor(config: "ModelConfig") -> float:
     """The key says what to multiply with."""
     return config.logit_scale or 1.0
 
@@ -59,12 +60,12 @@ def _minicpm_logit_factor(config: "ModelConfig") -> float:
     return 1 / (config.logit_scale or config.hidden_size / 256)
 
 
-def _is_windowed(config: "ModelConfig", layer: int) -> bool:
+def is_windowed(config: "ModelConfig", layer: int) -> bool:
     """Layers that see everything have no positions, where others have a window."""
     return config.windows[layer] is not None or not any(config.windows)
 
 
-def _not_every_fourth(config: "ModelConfig", layer: int) -> bool:
+def not_every_fourth(config: "ModelConfig", layer: int) -> bool:
     """The last of each four layers has no positions. Source: Yang et al. 2025 (RNoPE)."""
     return layer % 4 != 3
 
@@ -90,23 +91,24 @@ ROWS: Mapping[str, Architecture] = {
     "codeshell": Architecture(rope="split", norm="layer", activation="gelu_tanh", gated=False),
     "cohere2": Architecture(
         rope="interleaved",
-        rotates=_is_windowed,
+        rotates=is_windowed,
         window_period=4,
         norm="layer",
         residual="parallel",
-        logit_factor=_cohere_logit_factor,
+        logit_factor=cohere_logit_factor,
     ),
     "command-r": Architecture(
-        rope="interleaved", norm="layer", residual="parallel", logit_factor=_cohere_logit_factor
+        rope="interleaved", norm="layer", residual="parallel", logit_factor=cohere_logit_factor
     ),
+    "deci": Architecture(rope="interleaved", may_skip=True),
     "ernie4_5": Architecture(rope="interleaved", absent=("attn_output.bias",)),
     "exaone": Architecture(rope="split"),
-    "exaone4": Architecture(rope="split", rotates=_is_windowed, pre_norm=False),
+    "exaone4": Architecture(rope="split", rotates=is_windowed, pre_norm=False),
     "falcon": Architecture(
         rope="split", norm="layer", residual="parallel", activation="gelu_tanh", gated=False
     ),
     "gemma": Architecture(
-        rope="split", embedding_factor=_root_of_hidden_size, activation="gelu_tanh"
+        rope="split", embedding_factor=root_of_hidden_size, activation="gelu_tanh"
     ),
     "gemma2": Architecture(
         rope="split",
@@ -114,7 +116,7 @@ ROWS: Mapping[str, Architecture] = {
         attention_width=_gemma2_attention_width,
         attention_softcap=50.0,
         final_softcap=30.0,
-        embedding_factor=_root_of_hidden_size,
+        embedding_factor=root_of_hidden_size,
         activation="gelu_tanh",
     ),
     "gemma3": Architecture(
@@ -123,9 +125,23 @@ ROWS: Mapping[str, Architecture] = {
         local_rope_base=10000.0,
         window_period=6,
         attention_width=_gemma3_attention_width,
-        embedding_factor=_root_of_hidden_size,
+        embedding_factor=root_of_hidden_size,
         final_softcap=0.0,
         activation="gelu_tanh",
+    ),
+    "gemma3n": Architecture(
+        rope="split",
+        local_rope=True,
+        local_rope_base=10000.0,
+        window_period=5,
+        value_norm=True,
+        attention_width=_one,
+        final_softcap=30.0,
+        embedding_factor=root_of_hidden_size,
+        activation="gelu_tanh",
+        own_kv_layers=20,
+        per_layer_input_width=256,
+        altup=True,
     ),
     "gemma4": Architecture(
         rope="split",
@@ -135,8 +151,9 @@ ROWS: Mapping[str, Architecture] = {
         values_from_keys=True,
         attention_width=_one,
         final_softcap=0.0,
-        embedding_factor=_root_of_hidden_size,
+        embedding_factor=root_of_hidden_size,
         activation="gelu_tanh",
+        normalize_gates=True,
     ),
     "glm4": Architecture(rope="interleaved", sections_split=True),
     "gpt2": Architecture(rope=None, norm="layer", activation="gelu_tanh", gated=False),
@@ -150,9 +167,11 @@ ROWS: Mapping[str, Architecture] = {
         normalize_gates=True,
     ),
     "hunyuan-dense": Architecture(rope="split", qk_norm_last=True),
+    "hunyuan_vl": Architecture(rope="split", qk_norm_last=True, ntk_alpha=True),
     "internlm2": Architecture(rope="interleaved"),
     "jais": Architecture(rope=None, norm="layer", attention_width=_square_of_head_dim),
     "jais2": Architecture(rope="split", norm="layer", activation="relu2", gated=False),
+    "maincoder": Architecture(rope="interleaved", qk_norm_last=True),
     "minicpm": Architecture(
         rope="interleaved",
         embedding_factor=_minicpm_embedding_factor,
@@ -172,12 +191,14 @@ ROWS: Mapping[str, Architecture] = {
     "olmo2": Architecture(rope="split", local_rope=True, window_period=4, pre_norm=False),
     "openelm": Architecture(rope="split"),
     "orion": Architecture(rope="split", norm="layer"),
+    "paddleocr": Architecture(rope="split"),  # text
     "pangu-embedded": Architecture(rope="split"),
     "phi2": Architecture(
         rope="split", norm="layer", residual="parallel", activation="gelu_tanh", gated=False
     ),
     "phi3": Architecture(rope="split", all_windowed=True),
     "plamo": Architecture(rope="split", residual="parallel"),
+    "plamo3": Architecture(rope="split", local_rope=True, local_rope_base=10000.0, window_period=8),
     "qwen": Architecture(rope="split", feed_forward_divisor=2),
     "qwen2": Architecture(rope="split"),
     "qwen2vl": Architecture(rope="split"),  # text: all sections of positions are the same
@@ -192,7 +213,7 @@ ROWS: Mapping[str, Architecture] = {
         ),
     ),
     "seed_oss": Architecture(rope="split"),
-    "smollm3": Architecture(rope="interleaved", rotates=_not_every_fourth),
+    "smollm3": Architecture(rope="interleaved", rotates=not_every_fourth),
     "stablelm": Architecture(rope="split", norm="layer", residual="by_norm"),
     "starcoder": Architecture(rope=None, norm="layer", activation="gelu_tanh", gated=False),
     "starcoder2": Architecture(rope="split", norm="layer", activation="gelu_tanh", gated=False),

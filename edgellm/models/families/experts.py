@@ -3,12 +3,70 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from edgellm.models.architecture import Architecture, every_layer
+from typing import TYPE_CHECKING
+
+from edgellm.models.architecture import Architecture, PositionScale, every_layer
 from edgellm.models.families import dense
 
+if TYPE_CHECKING:
+    from edgellm.models.config import ModelConfig
+
+
+def _not_every_fourth_of_windowed(config: "ModelConfig", layer: int) -> bool:
+    """The last of each four layers has no positions, in models with windows."""
+    return layer % 4 != 3 or not any(config.windows)
+
+
+def _not_first_of_four_of_windowed(config: "ModelConfig", layer: int) -> bool:
+    """The first of each four layers has no positions, in models with windows."""
+    return layer % 4 != 0 or not any(config.windows)
+
+
+def _is_windowed_or_dense(config: "ModelConfig", layer: int) -> bool:
+    """Layers that see everything have no positions, but for those before the first experts."""
+    return config.windows[layer] is not None or layer < config.leading_dense_layers
+
+
+def _norms_queries_and_keys(config: "ModelConfig") -> bool:
+    """Maverick, of 128 experts, does not. No key says so."""
+    return config.experts is None or config.experts.count != 128
+
+
+# Files of before the keys hold Grok-1: multipliers of its configuration.
+def _grok_embedding_factor(config: "ModelConfig") -> float:
+    return config.embedding_scale or 78.38367176906169
+
+
+def _grok_logit_factor(config: "ModelConfig") -> float:
+    return config.logit_scale or 0.5773502691896257
+
+
+def _grok_attention_width(config: "ModelConfig") -> float:
+    return 128.0
+
+
 ROWS: Mapping[str, Architecture] = {
+    "afmoe": Architecture(
+        rope="split",
+        rotates=dense.not_every_fourth,
+        window_period=4,
+        embedding_factor=dense.root_of_hidden_size,
+        gating="sigmoid",
+    ),
+    "arctic": Architecture(rope="interleaved", normalize_gates=True),
     "bailingmoe": Architecture(rope="interleaved"),
     "bailingmoe2": Architecture(rope="split", gating="sigmoid"),
+    "cohere2moe": Architecture(
+        rope="interleaved",
+        rotates=_is_windowed_or_dense,
+        window_period=4,
+        full_first=True,
+        norm="by_key",
+        residual="parallel",
+        logit_factor=dense.cohere_logit_factor,
+        gating="sigmoid",
+        shared_factor=0.5,
+    ),
     "dbrx": Architecture(
         rope="split", norm="layer", ffn_norm="attn_output_norm", normalize_gates=True
     ),
@@ -17,6 +75,9 @@ ROWS: Mapping[str, Architecture] = {
     "dots1": Architecture(rope="split", gating="sigmoid"),
     "ernie4_5-moe": Architecture(
         rope="interleaved", normalize_gates=True, absent=("attn_output.bias",)
+    ),
+    "exaone-moe": Architecture(
+        rope="split", rotates=dense.is_windowed, window_period=4, gating="sigmoid"
     ),
     "glm4moe": Architecture(rope="split", gating="sigmoid"),
     "gpt-oss": Architecture(
@@ -29,7 +90,52 @@ ROWS: Mapping[str, Architecture] = {
         gating="softmax_selected",
     ),
     "granitemoe": replace(dense.ROWS["granite"], rotates=every_layer),
+    "grok": Architecture(
+        rope="split",
+        yarn_beta_fast=8.0,
+        post_norm="attn_output_norm",
+        ffn_post_norms=("layer_output_norm", "post_ffw_norm"),
+        attention_width=_grok_attention_width,
+        attention_scale_key="attention.output_scale",
+        attention_softcap=30.0,
+        final_softcap=0.0,
+        router_softcap=30.0,
+        embedding_factor=_grok_embedding_factor,
+        logit_factor=_grok_logit_factor,
+        activation="gelu_tanh",
+        normalize_gates=True,
+        refused_keys=("attention.temperature_length",),
+    ),
     "hunyuan-moe": Architecture(rope="split", qk_norm_last=True, normalize_gates=True),
+    "hy_v3": Architecture(rope="split", gating="sigmoid"),
+    "laguna": Architecture(
+        rope="split",
+        local_rope=True,
+        window_period=4,
+        full_first=True,
+        attention_gate="softplus",
+        gating="sigmoid",
+    ),
+    "llama4": Architecture(
+        rope="interleaved",
+        rotates=_not_every_fourth_of_windowed,
+        window_period=4,
+        default_window=8192,
+        chunked_windows=True,
+        unrotated_scale=PositionScale(length=8192, factor=0.1, offset=1),
+        plain_qk_norm=_norms_queries_and_keys,
+        gating="sigmoid",
+        shared_experts=1,
+        weigh_inputs=True,
+    ),
+    "mellum": Architecture(
+        rope="split",
+        local_rope=True,
+        window_period=4,
+        normalize_gates=True,
+        experts_share_width=True,
+    ),
+    "mimo2": Architecture(rope="split", local_rope=True, gating="sigmoid", normalize_gates=True),
     "minicpm3": replace(dense.ROWS["minicpm"], rope="split"),
     "minimax-m2": Architecture(rope="split", gating="sigmoid", normalize_gates=True),
     "mistral4": Architecture(rope="interleaved"),
@@ -39,4 +145,14 @@ ROWS: Mapping[str, Architecture] = {
     "qwen2moe": Architecture(rope="split", experts_share_width=True),
     "qwen3moe": Architecture(rope="split", normalize_gates=True, experts_share_width=True),
     "qwen3vlmoe": Architecture(rope="split", normalize_gates=True, experts_share_width=True),
+    "smallthinker": Architecture(
+        rope="split",
+        rotates=_not_first_of_four_of_windowed,
+        window_period=4,
+        full_first=True,
+        activation="relu",
+        normalize_gates=True,
+        early_router=True,
+    ),
+    "step35": Architecture(rope="split", local_rope=True, rotary_divisor=2, gating="sigmoid"),
 }

@@ -8,7 +8,10 @@ from edgellm.models.architecture import (
     unless_switched_off,
 )
 
+VALUE_MIX_OF_THE_FIRST_LAYER = tuple(f"time_mix_v{i}.weight" for i in range(3))
+
 ROWS: Mapping[str, Architecture] = {
+    "arwkv7": Architecture(rope=None, unused=VALUE_MIX_OF_THE_FIRST_LAYER),
     "falcon-h1": Architecture(rope="split", absent=("attn_output.bias", "rope_freqs.weight")),
     "granitehybrid": Architecture(
         rope="interleaved",
@@ -44,10 +47,9 @@ ROWS: Mapping[str, Architecture] = {
         normalize_gates=True,
         unused=("ssm_in.weight", "ssm_in.scale"),  # the same as attn_qkv and attn_gate
     ),
+    "rwkv6": Architecture(rope=None, norm="layer", ffn_norm="attn_norm_2"),
+    "rwkv6qwen2": Architecture(rope=None),
     "rwkv7": Architecture(
-        rope=None,
-        norm="layer",
-        ffn_norm="attn_norm_2",
-        unused=("time_mix_v0.weight", "time_mix_v1.weight", "time_mix_v2.weight"),  # first layer
+        rope=None, norm="layer", ffn_norm="attn_norm_2", unused=VALUE_MIX_OF_THE_FIRST_LAYER
     ),
 }

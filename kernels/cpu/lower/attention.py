@@ -106,6 +106,7 @@ def _attention(plan: Plan, call: OpCall) -> None:
         float_word(float(call.attributes.get("softcap", 0.0))), sinks,
         plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
         plan.matrix(np.concatenate([ramp, slopes])[None]) if "alibi" in call.attributes else 0,
+        int(call.attributes.get("chunked", 0)),
         loads=(plan.caches[integer(call, "layer")],),
     )  # fmt: skip
     if is_turned:

@@ -63,6 +63,12 @@ def _layer_norm(plan: Plan, call: OpCall) -> None:
     _norm(plan, call, kind, weight, bias)
 
 
+def _gaussian_top_k(plan: Plan, call: OpCall) -> None:
+    x, deviations = call.inputs[0], float_word(number(call, "deviations"))
+    words = count_word(x), plan.of(x), plan.new(output(call)), stride(x), x.width
+    plan.emit(("gaussian_top_k",), *words, deviations, partition=by_rows(x))
+
+
 def _columns(plan: Plan, call: OpCall) -> None:
     x, out, parts = call.inputs[0], output(call), integer(call, "parts")
     plan.emit(
@@ -163,6 +169,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "embed_positions": _lookup(layout.POSITIONS),
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
+    "gaussian_top_k": _gaussian_top_k,
     "columns": _columns,
     "remainder": _remainder,
     "matmul": _matmul,

@@ -41,7 +41,17 @@ def _head_matmul(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
+def _scale_heads(plan: Plan, call: OpCall) -> None:
+    (x, factors), out = call.inputs, output(call)
+    plan.emit(
+        ("scale_heads",),
+        count_word(x), plan.of(x), stride(x), x.width // factors.width, factors.width,
+        plan.of(factors), stride(factors), plan.new(out), partition=by_rows(x, factors.width),
+    )  # fmt: skip
+
+
 LOWERINGS: Mapping[str, Lowering] = {
     "concat_heads": _concat_heads,
     "head_matmul": _head_matmul,
+    "scale_heads": _scale_heads,
 }

@@ -8,7 +8,6 @@ from edgellm.kernels.cpu.lower.common import (
     Lowering,
     address,
     bias_and_scale,
-    by_rows,
     float_word,
     integer,
     number,
@@ -102,17 +101,8 @@ def _moe_combine(plan: Plan, call: OpCall) -> None:
         _leave_experts(plan, routing)
 
 
-def _moe_gate(plan: Plan, call: OpCall) -> None:
-    (x, gate), out = call.inputs, output(call)
-    plan.emit(
-        ("moe_gate",),
-        plan.of(x), stride(x), plan.new(out), plan.of(gate), stride(gate), partition=by_rows(x),
-    )  # fmt: skip
-
-
 LOWERINGS: Mapping[str, Lowering] = {
     "moe_route": _moe_route,
     "moe_matmul": _moe_matmul,
     "moe_combine": _moe_combine,
-    "moe_gate": _moe_gate,
 }

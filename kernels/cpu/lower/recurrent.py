@@ -49,6 +49,14 @@ def _delta_rule(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
+def _linear_attention(plan: Plan, call: OpCall) -> None:
+    out, heads = output(call), integer(call, "heads")
+    bonus = plan.vector(call.weights[0]) if call.weights else 0
+    words = *_rows(plan, *call.inputs), plan.new(out), stride(out), *_state(plan, call)
+    kind = "with_bonus" if call.weights else "plain"
+    plan.emit(("linear_attention", kind), *words, heads, out.width // heads, bonus)
+
+
 def _wkv7(plan: Plan, call: OpCall) -> None:
     out, heads = output(call), integer(call, "heads")
     words = *_rows(plan, *call.inputs), plan.new(out), stride(out), *_state(plan, call)
@@ -59,5 +67,6 @@ LOWERINGS: Mapping[str, Lowering] = {
     "short_convolution": _short_convolution,
     "selective_scan": _selective_scan,
     "delta_rule": _delta_rule,
+    "linear_attention": _linear_attention,
     "wkv7": _wkv7,
 }

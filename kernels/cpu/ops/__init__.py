@@ -20,6 +20,7 @@ _FAMILIES = (
     "float_matmul",
     "hadamard",
     "heads",
+    "linear_attention",
     "matmul",
     "moe",
     "moe_product",

@@ -72,6 +72,12 @@ def relu(x):
 
 
 @inline
+def gompertz(x):
+    """exp(-e^x)."""
+    return exp(splat_f32(ZERO) - exp(x))
+
+
+@inline
 def relu2(x):
     """max(x, 0) squared. Source: So et al. 2021."""
     top = maximum(x, splat_f32(ZERO))
@@ -86,6 +92,7 @@ UNARY = {
     "relu": relu,
     "relu2": relu2,
     "sigmoid": sigmoid,
+    "gompertz": gompertz,
 }
 
 

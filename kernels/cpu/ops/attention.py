@@ -93,6 +93,16 @@ def finish_row(out, width, largest, total, sinks, head):
         store_f32_head(out + 4 * i, load_f32_head(out + 4 * i, rest) * scale, rest)
 
 
+@inline
+def oldest_key(position, window, chunked):
+    """The first key that a query sees."""
+    if window == 0:
+        return 0
+    if chunked:
+        return position // window * window
+    return max(0, position + 1 - window)
+
+
 def make_attention(key_type, value_type):
     tile = make_tile(key_type, value_type)
 
@@ -117,11 +127,10 @@ def make_attention(key_type, value_type):
         """Which keys of the tile at `start` each row sees; returns the first and the end of all."""
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         ahead = pointer(scratch + AHEAD_AT, np.float32)
-        window = args[12]
         lowest, highest = ATTENTION_TILE, 0
         for row in range(rows):
             last = i32(step[POSITIONS], token + row // heads) + 1
-            begin = max(0, last - window) if window else 0
+            begin = oldest_key(last - 1, args[12], args[18])
             lows[row] = max(0, begin - start)
             ahead[row] = np.float32(start + lows[row] + 1 - last)
             highs[row] = max(lows[row], min(ATTENTION_TILE, last - start))
@@ -132,7 +141,8 @@ def make_attention(key_type, value_type):
     def attention(args, step, thread, threads):
         """args: q, q stride, output, output stride, key cache, value cache, group, heads,
         kv heads, head_dim, value_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0,
-        int8 output or 0, its row bytes, the floats 0 to 7 and then slopes by head, or 0.
+        int8 output or 0, its row bytes, the floats 0 to 7 and then slopes by head, or 0,
+        whether windows are chunks.
         """
         kv_heads, value_dim = args[8], args[10]
         per_group = args[7] // kv_heads
@@ -159,8 +169,7 @@ def make_attention(key_type, value_type):
                     kv_head, first = part // splits, part % splits * heads
                     used = min(heads, per_group - first)
                     rows = prepare(args, scratch, token, count, kv_head, first, used)
-                    oldest = i32(step[POSITIONS], token) + 1
-                    start = max(0, oldest - args[12]) if args[12] else 0
+                    start = oldest_key(i32(step[POSITIONS], token), args[12], args[18])
                     newest = i32(step[POSITIONS], token + count - 1)
                     for number in range(start // ATTENTION_TILE, newest // ATTENTION_TILE + 1):
                         low, high = bounds(
@@ -175,14 +184,13 @@ def make_attention(key_type, value_type):
                             if lows[row] == highs[row]:
                                 continue
                             place = token + row // used
-                            seen = i32(step[POSITIONS], place) + 1
-                            oldest_key = max(0, seen - args[12]) if args[12] else 0
+                            oldest = oldest_key(i32(step[POSITIONS], place), args[12], args[18])
                             head = kv_head * per_group + first + row % used
                             merge_row(
                                 args[2] + 4 * (place * args[3] + head * value_dim), value_dim,
                                 run_maxima, run_sums, row,
                                 scratch + OUTPUTS_AT + 4 * MAX_HEAD_DIM * row,
-                                maxima[row], sums[row], number == oldest_key // ATTENTION_TILE,
+                                maxima[row], sums[row], number == oldest // ATTENTION_TILE,
                             )  # fmt: skip
                     for row in range(rows):
                         head = kv_head * per_group + first + row % used

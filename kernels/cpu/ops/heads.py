@@ -1,7 +1,7 @@
-"""Joining the heads of two values."""
+"""Joining the heads of two values, scaling those of one."""
 
-from edgellm.kernels.cpu.ops.common import inline, split
-from edgellm.kernels.cpu.simd import load_f32, load_f32_head, store_f32, store_f32_head
+from edgellm.kernels.cpu.ops.common import f32, inline, split
+from edgellm.kernels.cpu.simd import load_f32, load_f32_head, splat_f32, store_f32, store_f32_head
 
 
 @inline
@@ -30,4 +30,21 @@ def make_concat_heads():
     return concat_heads
 
 
-KERNELS = {"concat_heads": make_concat_heads}
+def make_scale_heads():
+    def scale_heads(args, step, thread, threads):
+        """args: row-count word, x, its stride, numbers per head, heads, factors, their stride,
+        output.
+        """
+        begin, end = split(step[args[0]] * args[4], thread, threads)
+        for item in range(begin, end):
+            row, head = item // args[4], item % args[4]
+            start = 4 * (row * args[2] + head * args[3])
+            factor = splat_f32(f32(args[5], row * args[6] + head))
+            for i in range(0, args[3], 8):
+                rest, at = min(8, args[3] - i), start + 4 * i
+                store_f32_head(args[7] + at, load_f32_head(args[1] + at, rest) * factor, rest)
+
+    return scale_heads
+
+
+KERNELS = {"concat_heads": make_concat_heads, "scale_heads": make_scale_heads}

@@ -1,4 +1,4 @@
-"""Mixture of experts: choosing them, adding up what they give, the gate of a shared one."""
+"""Mixture of experts: choosing them, adding up what they give."""
 
 import numpy as np
 
@@ -140,21 +140,7 @@ def make_moe_combine():
     return moe_combine
 
 
-def make_moe_gate():
-    def moe_gate(args, step, thread, threads):
-        """args: x, x stride, output, gate, gate stride."""
-        begin, end = split(step[NUM_TOKENS], thread, threads)
-        for token in range(begin, end):
-            factor = sigmoid(splat_f32(f32(args[3], token * args[4])))
-            start = 4 * token * args[1]
-            for i in range(start, start + 4 * args[1], 32):
-                store_f32(args[2] + i, load_f32(args[0] + i) * factor)
-
-    return moe_gate
-
-
 KERNELS = {
     "moe_route": make_moe_route,
     "moe_combine": make_moe_combine,
-    "moe_gate": make_moe_gate,
 }

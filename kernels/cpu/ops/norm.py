@@ -1,5 +1,5 @@
 """Norms of rows, or of the heads of rows, with what surrounds them: the addition before, the int8
-form after.
+form after; and what else needs the mean of a row.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ from edgellm.kernels.cpu.simd import (
     fma,
     load_f32,
     load_f32_head,
+    maximum,
     splat_f32,
     sqrt_scalar,
     store_f32,
@@ -142,4 +143,25 @@ def make_layer_norm(kind):
     return layer_norm
 
 
-KERNELS = {"rms_norm": make_rms_norm, "layer_norm": make_layer_norm}
+def make_gaussian_top_k():
+    def gaussian_top_k(args, step, thread, threads):
+        """args: row-count word, input, output, row stride, width, deviations."""
+        width = args[4]
+        begin, end = split(step[args[0]], thread, threads)
+        for row in range(begin, end):
+            x, y = args[1] + 4 * row * args[3], args[2] + 4 * row * args[3]
+            centre_row(x, y, width)
+            bound = splat_f32(number(args[5]) * sqrt_scalar(mean_square(y, width)))
+            for i in range(0, width, 8):
+                rest = min(8, width - i)
+                above = maximum(load_f32_head(y + 4 * i, rest) - bound, splat_f32(ZERO))
+                store_f32_head(y + 4 * i, above, rest)
+
+    return gaussian_top_k
+
+
+KERNELS = {
+    "rms_norm": make_rms_norm,
+    "layer_norm": make_layer_norm,
+    "gaussian_top_k": make_gaussian_top_k,
+}

@@ -132,7 +132,8 @@ def _attention(plan: Plan, call: OpCall) -> None:
         STEP, IndexArray("positions"), IndexArray("row_seqs"), IndexArray("tiles"),
         IndexArray("block_tables"), queries, plan.store.keys[layer], plan.store.values[layer],
         vector(plan, call), slopes, room, whole(call, "group"), np.int32(kv_heads),
-        real(call, "scale"), whole(call, "window"), real(call, "softcap"), writes=[room],
+        real(call, "scale"), whole(call, "window"), whole(call, "chunked"),
+        real(call, "softcap"), writes=[room],
     )  # fmt: skip
     if is_rotated:  # values were, and so is their weighted sum
         plan.rooms[out] = _rotated(plan, room, q.rows, heads, value_dim)

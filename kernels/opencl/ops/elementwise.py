@@ -52,6 +52,16 @@ def _norm(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
+def _gaussian_top_k(plan: Plan, call: OpCall) -> None:
+    x, group = call.inputs[0], plan.variant.group
+    room = plan.new(output(call))
+    grid = Grid(x.rows, lambda rows: (rows * group,), (group,))
+    plan.emit(
+        [Choice(1, KernelKey("norm", call.op), grid)],
+        STEP, plan.of(x), room, np.int32(x.width), real(call, "deviations"), writes=[room],
+    )  # fmt: skip
+
+
 def _remainder(plan: Plan, call: OpCall) -> None:
     x, room = call.inputs[0], plan.new(output(call))
     plan.by_items(
@@ -125,6 +135,7 @@ LOWERINGS: Mapping[str, Lowering] = {
     "clamp": _simple("clamp_to", "limit"),
     "softcap": _simple("softcap", "cap"),
     "softplus": _with_vector("softplus"),
+    "gaussian_top_k": _gaussian_top_k,
     "columns": _columns,
     "gated": _simple("gated_{activation}", "alpha", "limit"),
     "activate": _simple("activate_{activation}"),

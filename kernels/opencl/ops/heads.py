@@ -27,7 +27,18 @@ def _head_matmul(plan: Plan, call: OpCall) -> None:
     expert_products(plan, call, matrices=heads, ranks=heads, routing=None)
 
 
+def _scale_heads(plan: Plan, call: OpCall) -> None:
+    (x, factors), out = call.inputs, output(call)
+    room = plan.new(out)
+    plan.by_items(
+        KernelKey("rows", "scale_heads"), out.rows, out.width,
+        STEP, plan.of(x), plan.of(factors), room, count_word(out), np.int32(factors.width),
+        np.int32(x.width // factors.width), writes=[room],
+    )  # fmt: skip
+
+
 LOWERINGS: Mapping[str, Lowering] = {
     "concat_heads": _concat_heads,
     "head_matmul": _head_matmul,
+    "scale_heads": _scale_heads,
 }

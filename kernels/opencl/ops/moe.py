@@ -6,7 +6,7 @@ import numpy as np
 
 from edgellm.kernels.opencl.ops.common import output, real, vector, whole
 from edgellm.kernels.opencl.ops.products import expert_products
-from edgellm.kernels.opencl.plan import STEP, Lowering, Plan, count_word
+from edgellm.kernels.opencl.plan import STEP, Lowering, Plan
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.program import OpCall
 
@@ -41,18 +41,8 @@ def _moe_combine(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
-def _moe_gate(plan: Plan, call: OpCall) -> None:
-    (x, gate), out = call.inputs, output(call)
-    room = plan.new(out)
-    plan.by_items(
-        KernelKey("moe", "moe_gate"), out.rows, out.width,
-        STEP, plan.of(x), plan.of(gate), room, count_word(out), np.int32(out.width), writes=[room],
-    )  # fmt: skip
-
-
 LOWERINGS: Mapping[str, Lowering] = {
     "moe_route": _moe_route,
     "moe_matmul": _moe_matmul,
     "moe_combine": _moe_combine,
-    "moe_gate": _moe_gate,
 }

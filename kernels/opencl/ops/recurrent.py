@@ -55,15 +55,22 @@ def _delta_rule(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
-def _wkv7(plan: Plan, call: OpCall) -> None:
+def _by_head(plan: Plan, call: OpCall) -> None:
     heads, width = int(call.attributes["heads"]), output(call).width
     _emit(plan, call, width, np.int32(heads), np.int32(width // heads), _stored(plan, call))
 
 
-_WEIGHTS = {"short_convolution": 2, "selective_scan": 2, "delta_rule": 1, "wkv7": 0}
+_WEIGHTS = {
+    "short_convolution": 2,
+    "selective_scan": 2,
+    "delta_rule": 1,
+    "linear_attention": 1,
+    "wkv7": 0,
+}
 LOWERINGS: Mapping[str, Lowering] = {
     "short_convolution": _short_convolution,
     "selective_scan": _selective_scan,
     "delta_rule": _delta_rule,
-    "wkv7": _wkv7,
+    "linear_attention": _by_head,
+    "wkv7": _by_head,
 }

@@ -38,9 +38,15 @@ typedef struct {
     int position, from, to;
 } Sight;
 
-static inline Sight sight_of(int position, int window, int start)
+static inline int oldest_key(int position, int window, int chunked)
 {
-    int first = window ? larger(0, position - window + 1) : 0;
+    if (!window)
+        return 0;
+    return chunked ? position / window * window : larger(0, position - window + 1);
+}
+
+static inline Sight sight_of(int position, int first, int start)
+{
     Sight sight = {position, larger(first, start), smaller(position + 1, start + TILE)};
     return sight;
 }
@@ -64,14 +70,16 @@ static inline Sight sight_of(int position, int window, int start)
     }
 
 // tiles: first row and number of rows of each group of ROWS, read where ROWS > 1. slopes: by how
-// much a head lowers a score per position of distance, or null. window, softcap: 0 is none.
+// much a head lowers a score per position of distance, or null. window, softcap: 0 is none;
+// chunked: windows begin at multiples of their size.
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 void attention(__global const int *step, __global const int *positions,
                __global const int *row_seqs, __global const int *tiles,
                __global const int *block_tables, __global const float *q,
                Cache keys, Cache values,
                __global const float *sinks, __global const float *slopes, __global float *y,
-               int group, int kv_heads, float scale, int window, float softcap)
+               int group, int kv_heads, float scale, int window, int chunked,
+               float softcap)
 {
     __local float room[WG], scores[PAIRS * TILE], result[PAIRS * VALUE_DIM];
     int lid = get_local_id(0), first_head = HEADS * get_group_id(0);
@@ -95,13 +103,14 @@ void attention(__global const int *step, __global const int *positions,
     for (int d = lid; d < PAIRS * VALUE_DIM; d += WG)
         result[d] = 0.0f;
     int last = positions[row + rows - 1];
-    int earliest = window ? larger(0, positions[row] - window + 1) : 0;
+    int earliest = oldest_key(positions[row], window, chunked);
     for (int start = earliest / TILE * TILE; start <= last; start += TILE) {
         int from = larger(earliest, start), to = smaller(last + 1, start + TILE);
         Sight sights[PAIRS];
         float tops[PAIRS], before[PAIRS], now[PAIRS];
         for (int p = 0; p < PAIRS; p++) {
-            sights[p] = sight_of(positions[query[p] / heads], window, start);
+            int position = positions[query[p] / heads];
+            sights[p] = sight_of(position, oldest_key(position, window, chunked), start);
             tops[p] = -INFINITY;
         }
         for (int c = V * lid; c < TILE; c += V * WG) {

@@ -123,11 +123,3 @@ __kernel void moe_combine(__global const int *step, __global const float *x,
         sum = fused(routing[r], x[r * width], sum);
     y[i] = sum;
 }
-
-__kernel void moe_gate(__global const int *step, __global const float *x,
-                       __global const float *gate, __global float *y, int count_word, int width)
-{
-    size_t i = get_global_id(0);
-    if (i < (size_t)step[count_word] * width)
-        y[i] = x[i] * sigmoid(gate[i / width]);
-}

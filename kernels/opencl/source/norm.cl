@@ -70,3 +70,17 @@ void layer_norm(__global const int *step, __global const float *x, __global cons
     write_part(x, size, mean, 1.0f / sqrt(variance + eps), weight, bias,
                y + (size_t)get_group_id(0) * size);
 }
+
+// max(x - mean - deviations * standard deviation, 0) of a row.
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+void gaussian_top_k(__global const int *step, __global const float *x, __global float *y, int size,
+                    float deviations)
+{
+    __local float room[WG];
+    x += (size_t)get_group_id(0) * size;
+    y += (size_t)get_group_id(0) * size;
+    float mean = part_sum(x, size, 0, room) / (float)size;
+    float bound = deviations * sqrt(part_sum(x, size, &mean, room) / (float)size);
+    for (int i = get_local_id(0); i < size; i += WG)
+        y[i] = fmax((x[i] - mean) - bound, 0.0f);
+}

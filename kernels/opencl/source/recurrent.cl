@@ -114,6 +114,36 @@ __kernel void delta_rule(__global const int *step, __global const int *query_sta
     }
 }
 
+// All (rows, heads * head_dim). State: (heads * head_dim, head_dim). bonus: (heads * head_dim) or null.
+__kernel void linear_attention(__global const int *step, __global const int *query_start,
+                               __global const int *positions, __global const int *state_slots,
+                               __global const float *r, __global const float *decay,
+                               __global const float *k, __global const float *v,
+                               __global const float *bonus, __global float *y,
+                               __global float *states, int heads, int head_dim, int stored)
+{
+    int width = heads * head_dim;
+    SEQUENCE_ITEM(width);
+    int first = item / head_dim * head_dim;
+    __global float *state = states + ((size_t)state_slots[seq] * width + first) * stored +
+                            item % head_dim;
+    if (is_new)
+        for (int i = 0; i < head_dim; i++)
+            state[i * stored] = 0.0f;
+    for (int row = from; row < to; row++) {
+        size_t at = (size_t)row * width + first;
+        float value = v[(size_t)row * width + item], sum = 0.0f;
+        for (int i = 0; i < head_dim; i++) {
+            float before = state[i * stored], taken = k[at + i] * value;
+            float after = fma(before, decay[at + i], taken);
+            state[i * stored] = after;
+            float seen = bonus ? fma(taken, bonus[first + i], before) : after;
+            sum = fma(r[at + i], seen, sum);
+        }
+        y[(size_t)row * width + item] = sum;
+    }
+}
+
 // All (rows, heads * head_dim). State: (heads * head_dim, head_dim).
 __kernel void wkv7(__global const int *step, __global const int *query_start,
                    __global const int *positions, __global const int *state_slots,

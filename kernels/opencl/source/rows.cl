@@ -86,6 +86,15 @@ __kernel void concat_heads(__global const int *step, __global const float *a,
     y[i] = d < a_dim ? a[part * a_dim + d] : b[part * b_dim + d - a_dim];
 }
 
+// Each head of `size` numbers times its own factor.
+__kernel void scale_heads(__global const int *step, __global const float *x,
+                          __global const float *factors, __global float *y, int count_word,
+                          int heads, int size)
+{
+    ITEM(heads * size);
+    y[i] = x[i] * factors[i / size];
+}
+
 // x + scale * change by the scale that the row's sequence has for one adapter; rows: the tokens of
 // output rows, or none where rows are tokens. change_rows 0: one row of changes for all.
 __kernel void add_scaled(__global const int *step, __global const float *scales,

@@ -156,6 +156,7 @@ LENGTH = 2 * ATTENTION_TILE + 9
 KINDS: Mapping[str, dict[str, Any]] = {
     "plain": {},
     "window": {"window": 100},
+    "chunks": {"window": 100, "chunked": True},
     "window of more than a tile": {"window": ATTENTION_TILE + 44},
     "soft-cap": {"softcap": 3.0},
     "slopes": {"alibi": 8.0, "window": 300},

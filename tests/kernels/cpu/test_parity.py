@@ -175,6 +175,7 @@ def attention(m: Maker) -> Value:
             scale=head_dim**-0.5,
             value_dim=value_dim,
             window=m.pick(None, 7, 256, 300),
+            chunked=m.pick(False, True),
             softcap=m.pick(None, 2.0, 50.0),
             alibi=m.pick(None, 8.0),
             sinks=m.maybe(heads),
@@ -284,8 +285,21 @@ def delta_rule(m: Maker) -> Value:
     )
 
 
-def moe_gate(m: Maker) -> Value:
-    return m.b.moe_gate(m.rows(m.pick(36, 1)), m.rows(1, 3))
+def scale_heads(m: Maker) -> Value:
+    heads = m.pick(1, 3)
+    return m.b.scale_heads(m.rows(heads * m.pick(36, 1, 16)), m.rows(heads, 3))
+
+
+def gaussian_top_k(m: Maker) -> Value:
+    return m.b.gaussian_top_k(m.rows(m.pick(36, 100, 5), 30), m.pick(0.0, 1.6))
+
+
+def linear_attention(m: Maker) -> Value:
+    heads, head_dim = m.pick(2, 3), m.pick(16, 20)
+    width = heads * head_dim
+    r, k, v = (m.rows(width) for _ in range(3))
+    decay = m.b.activate(m.rows(width), "sigmoid")
+    return m.b.linear_attention(r, decay, k, v, m.maybe(width), heads=heads)
 
 
 def add_scaled(m: Maker) -> Value:
@@ -340,7 +354,9 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
     "selective_scan": selective_scan,
     "delta_rule": delta_rule,
     "wkv7": wkv7,
-    "moe_gate": moe_gate,
+    "linear_attention": linear_attention,
+    "scale_heads": scale_heads,
+    "gaussian_top_k": gaussian_top_k,
     "add_scaled": add_scaled,
     "add_direction": add_direction,
     "position_scale": position_scale,
