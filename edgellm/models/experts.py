@@ -25,7 +25,7 @@ def expert_mlp(r: Recorder, layer: int, x: Value) -> Value:
     if r.offers(f"{prefix}.ffn_down_shexp"):
         out = b.add(out, _shared(r, layer, x))
         out = out if row.shared_factor == 1 else b.multiply(out, row.shared_factor)
-    if r.offers(f"{prefix}.ffn_up"):
+    if r.offers(f"{prefix}.ffn_up", "experts"):
         out = b.multiply(b.add(mlp(r, layer, x), out), math.sqrt(0.5))
     return out
 

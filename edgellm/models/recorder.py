@@ -47,9 +47,9 @@ class Recorder:
         """Whether the file holds `name`.weight."""
         return self.weights.has(f"{name}.weight")
 
-    def offers(self, name: str) -> bool:
-        """Whether the file holds `name`.weight, which all layers then have."""
-        return self.weights.offers(f"{name}.weight")
+    def offers(self, name: str, kind: str = "") -> bool:
+        """Whether the file holds `name`.weight, which all layers of the kind then have."""
+        return self.weights.offers(f"{name}.weight", kind)
 
     def linear(self, x: Value, name: str, width: int) -> Value:
         """The projection `name` to `width`, with its scale and bias where the file has them."""

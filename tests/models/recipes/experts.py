@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from tests.models.recipes.parts import (
     ATTENTION,
     ATTN_NORM,
@@ -13,15 +15,19 @@ from tests.models.recipes.parts import (
     FF,
     FFN_NORM,
     FUSED_ATTENTION,
+    GATE,
     HEAD_DIM,
     HEADS,
     HIDDEN,
     MLP,
     OUTPUT_NORM,
     PLAIN_MLP,
+    POST_NORMS,
+    Q_WIDTH,
     QK_NORM,
     QK_NORM_OF_ROWS,
     QKV,
+    UP_AND_DOWN,
     Recipe,
     Shapes,
     biases,
@@ -84,7 +90,28 @@ UNFOLDED_KEYS: Mapping[str, Any] = {
     "rope.dimension_count": ROPE_DIM,
 }
 
+GATED: Shapes = {"attn_gate.weight": (HIDDEN, Q_WIDTH)}
+GATED_BY_HEAD: Shapes = {"attn_gate.weight": (HIDDEN, HEADS)}
+EVERY_FOURTH_SEES_ALL = (True, True, True, False, True, True)
+FIRST_OF_FOUR_SEES_ALL = (False, True, True, True, False, True)
+
 RECIPES: dict[str, Recipe] = {
+    "afmoe": Recipe(
+        {**ATTENTION, **QK_NORM, **GATED, **POST_NORMS, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
+        keys=SHARED_KEYS,
+        other={0: {**ATTENTION, **QK_NORM, **GATED, **POST_NORMS, **MLP}},
+        windowed=EVERY_FOURTH_SEES_ALL,
+    ),
+    "arctic": Recipe(
+        {
+            **MIXTRAL,
+            "ffn_norm_exps.weight": (HIDDEN,),
+            "ffn_gate.weight": (HIDDEN, HIDDEN),
+            "ffn_up.weight": (HIDDEN, HIDDEN),
+            "ffn_down.weight": (HIDDEN, HIDDEN),
+        },
+        keys=EXPERT_KEYS,
+    ),
     "bailingmoe": Recipe({**MIXTRAL, **SHARED}, keys=SHARED_KEYS),
     "bailingmoe2": Recipe(
         {
@@ -106,6 +133,17 @@ RECIPES: dict[str, Recipe] = {
             "expert_weights_norm": True,
         },
     ),
+    "cohere2moe": Recipe(
+        {**ATTENTION, **EXPERT_MLP, **SHARED},
+        keys={
+            **SHARED_KEYS,
+            "attention.layer_norm_rms_epsilon": 0.0,
+            "leading_dense_block_count": 1,
+            "expert_weights_norm": True,
+        },
+        other={0: {**ATTENTION, **GATE, **UP_AND_DOWN}},
+        windowed=FIRST_OF_FOUR_SEES_ALL,
+    ),
     "dbrx": Recipe(
         {**FUSED_ATTENTION, "attn_output_norm.weight": (HIDDEN,), **EXPERT_MLP},
         keys={**EXPERT_KEYS, "attention.clamp_kqv": 4.0},
@@ -117,6 +155,12 @@ RECIPES: dict[str, Recipe] = {
     ),
     "dots1": Recipe({**MIXTRAL, **QK_NORM, **BIAS, **SHARED}, keys=SHARED_KEYS),
     "ernie4_5-moe": Recipe({**MIXTRAL, **BIAS, **SHARED}, keys=SHARED_KEYS),
+    "exaone-moe": Recipe(
+        {**MIXTRAL, **QK_NORM, **BIAS, **SHARED},
+        keys=SHARED_KEYS,
+        other={0: {**ATTENTION, **QK_NORM, **MLP}},
+        windowed=EVERY_FOURTH_SEES_ALL,
+    ),
     "glm4moe": Recipe(
         {
             **ATTENTION,
@@ -144,7 +188,45 @@ RECIPES: dict[str, Recipe] = {
     "granitemoe": Recipe(
         {**MIXTRAL, **SHARED}, keys={**SHARED_KEYS, "logit_scale": 2.0, "residual_scale": 0.5}
     ),
+    "grok": Recipe(
+        {
+            **MIXTRAL,
+            **GATE,
+            **UP_AND_DOWN,
+            "attn_output_norm.weight": (HIDDEN,),
+            "layer_output_norm.weight": (HIDDEN,),
+        },
+        keys={**EXPERT_KEYS, "attention.output_scale": 0.2, "embedding_scale": 3.0},
+    ),
     "hunyuan-moe": Recipe({**MIXTRAL, **QK_NORM, **SHARED}, keys=SHARED_KEYS),
+    "hy_v3": Recipe({**MIXTRAL, **QK_NORM, "exp_probs_b": (EXPERTS,), **SHARED}, keys=SHARED_KEYS),
+    "laguna": Recipe(
+        {**MIXTRAL, **QK_NORM, **GATED_BY_HEAD, **BIAS, **SHARED},
+        keys={**SHARED_KEYS, "rope.dimension_count": 16, "rope.dimension_count_swa": 32},
+        windowed=FIRST_OF_FOUR_SEES_ALL,
+    ),
+    "llama4": Recipe(
+        {**MIXTRAL, **SHARED},
+        keys=SHARED_KEYS,
+        other={0: {**ATTENTION, **MLP}, 2: {**ATTENTION, **MLP}},
+        windowed=EVERY_FOURTH_SEES_ALL,
+    ),
+    "mellum": Recipe(
+        {**MIXTRAL, **QK_NORM},
+        keys={**EXPERT_KEYS, "expert_feed_forward_length": FF},
+        windowed=EVERY_FOURTH_SEES_ALL,
+    ),
+    "mimo2": Recipe(
+        {**MIXTRAL, **BIAS, "attn_sinks.weight": (HEADS,)},
+        keys={
+            **EXPERT_KEYS,
+            "attention.value_scale": 0.7,
+            "attention.sliding_window_pattern": np.array([0, 1, 1, 0, 1, 1], np.bool_),
+            "rope.dimension_count": 16,
+        },
+        other={0: {**ATTENTION, **MLP}, 3: {**MIXTRAL, **BIAS}},
+        windowed=(False, True, True, False, True, True),
+    ),
     "minicpm3": Recipe({**LATENT, **ONE_MATRIX, **MLP}, keys=UNFOLDED_KEYS),
     "minimax-m2": Recipe(
         {**MIXTRAL, **QK_NORM_OF_ROWS, **BIAS}, keys={**EXPERT_KEYS, "rope.dimension_count": 16}
@@ -182,5 +264,18 @@ RECIPES: dict[str, Recipe] = {
     ),
     "qwen3vlmoe": Recipe(
         {**MIXTRAL, **QK_NORM}, keys={**EXPERT_KEYS, "expert_feed_forward_length": FF}
+    ),
+    "smallthinker": Recipe(
+        MIXTRAL, keys={**EXPERT_KEYS, "expert_gating_func": 2}, windowed=FIRST_OF_FOUR_SEES_ALL
+    ),
+    "step35": Recipe(
+        {**MIXTRAL, **QK_NORM, **GATED_BY_HEAD, **BIAS, **SHARED},
+        keys={
+            **SHARED_KEYS,
+            "attention.sliding_window_pattern": np.array([0, 1, 1, 0, 1, 1], np.bool_),
+            "swiglu_clamp_exp": np.array([0, 0, 0.5, 0, 0.5, 0.5], np.float32),
+            "swiglu_clamp_shexp": np.array([0, 0, 0.5, 0.2, 0, 0.5], np.float32),
+        },
+        windowed=(False, True, True, False, True, True),
     ),
 }

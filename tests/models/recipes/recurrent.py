@@ -176,7 +176,52 @@ def hybrid(recurrent: Shapes, attention: Shapes, keys: dict[str, object], **more
     )
 
 
+WITHOUT_NORMS = ("attn_norm.bias", "attn_norm_2", "time_mix_ln", "channel_mix")
+RWKV_OF_QWEN: Shapes = {
+    **{name: shape for name, shape in RWKV.items() if not name.startswith(WITHOUT_NORMS)},
+    **MLP,
+}
+RWKV6: Shapes = {
+    **with_biases({"attn_norm.weight": (HIDDEN,), "attn_norm_2.weight": (HIDDEN,)}),
+    "time_mix_w1.weight": (HIDDEN, 5 * LOW_RANK),
+    "time_mix_w2.weight": (LOW_RANK, HIDDEN, 5),
+    "time_mix_lerp_x.weight": (HIDDEN, 1, 1),
+    "time_mix_lerp_fused.weight": (HIDDEN, 1, 1, 5),
+    "time_mix_first.weight": (WKV, HIDDEN // WKV),
+    "time_mix_decay.weight": (HIDDEN,),
+    "time_mix_decay_w1.weight": (HIDDEN, 2 * LOW_RANK),
+    "time_mix_decay_w2.weight": (2 * LOW_RANK, HIDDEN),
+    **{
+        f"time_mix_{part}.weight": (HIDDEN, HIDDEN)
+        for part in ("receptance", "key", "value", "gate", "output")
+    },
+    **with_biases({"time_mix_ln.weight": (HIDDEN,)}),
+    "channel_mix_lerp_k.weight": (HIDDEN, 1, 1),
+    "channel_mix_lerp_r.weight": (HIDDEN, 1, 1),
+    "channel_mix_key.weight": (HIDDEN, FF),
+    "channel_mix_value.weight": (FF, HIDDEN),
+    "channel_mix_receptance.weight": (HIDDEN, HIDDEN),
+}
+RWKV6_KEYS = {
+    "wkv.head_size": WKV,
+    "time_mix_extra_dim": LOW_RANK,
+    "time_decay_extra_dim": 2 * LOW_RANK,
+    "attention.head_count": 0,
+    "attention.head_count_kv": 0,
+}
+RWKV6_OF_QWEN: Shapes = {
+    **{
+        name: shape
+        for name, shape in RWKV6.items()
+        if not name.startswith((*WITHOUT_NORMS, "time_mix_first"))
+    },
+    **with_biases({f"time_mix_{part}.weight": (HIDDEN, 2 * WKV) for part in ("key", "value")}),
+    "time_mix_receptance.bias": (HIDDEN,),
+    **MLP,
+}
+
 RECIPES: dict[str, Recipe] = {
+    "arwkv7": Recipe(RWKV_OF_QWEN, keys=RWKV_KEYS, windowed=()),
     "falcon-h1": Recipe({**ATTENTION, **MAMBA2, **MLP}, keys=HEAD_KEYS),
     "granitehybrid": hybrid(
         {**MAMBA2, **MLP},
@@ -266,6 +311,17 @@ RECIPES: dict[str, Recipe] = {
         {**DELTA_NET, **EARLY_QWEN, **HUGGING_FACE_EXPERTS},
         {**GATED_ATTENTION, **HUGGING_FACE_EXPERTS},
         {**HEAD_KEYS, **SHARED_KEYS},
+    ),
+    "rwkv6": Recipe(
+        RWKV6,
+        {**with_biases(OUTPUT_NORM), **with_biases({"token_embd_norm.weight": (HIDDEN,)})},
+        {**RWKV6_KEYS, "rescale_every_n_layers": 2},
+        windowed=(),
+    ),
+    "rwkv6qwen2": Recipe(
+        RWKV6_OF_QWEN,
+        keys={**RWKV6_KEYS, "attention.head_count": 4, "attention.head_count_kv": 2},
+        windowed=(),
     ),
     "rwkv7": Recipe(
         RWKV,
