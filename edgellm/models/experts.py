@@ -73,7 +73,10 @@ def _route(r: Recorder, experts: ExpertConfig, layer: int, scores: Value) -> Val
 
     Sources: DeepSeek-AI 2024, V2 and V3.
     """
-    bias = r.weights.optional_vector(f"blk.{layer}.exp_probs_b.bias", experts.count)
+    name = f"blk.{layer}.exp_probs_b"
+    bias = r.weights.optional_vector(f"{name}.bias", experts.count)
+    if bias is None:  # the name has no suffix in some files
+        bias = r.weights.optional_vector(f"{name}.weight", experts.count)
     best = 1 if bias is None else 2
     if experts.router_softcap is not None:
         scores = r.builder.softcap(scores, experts.router_softcap)

@@ -132,8 +132,8 @@ class Weights:
         return info
 
     def _stored(self, name: str) -> str:
-        """What the file calls a tensor: some leave ".weight" off a norm, or ".bias" off a bias."""
-        short = name.removesuffix(".weight").removesuffix(".bias")
+        """What the file calls a tensor: some leave ".weight" off a norm or a bias."""
+        short = name.removesuffix(".weight")
         return short if name not in self.file.tensors and short in self.file.tensors else name
 
 

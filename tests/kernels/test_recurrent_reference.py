@@ -112,6 +112,30 @@ def test_wkv7(rng: np.random.Generator, sizes: tuple[int, ...]) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("sizes", [(LENGTH,), (3, 5, 1)])
+@pytest.mark.parametrize("has_bonus", [False, True])
+def test_linear_attention(
+    rng: np.random.Generator, has_bonus: bool, sizes: tuple[int, ...]
+) -> None:
+    heads, size = 2, 4
+    r, k, v = rng.normal(size=(3, LENGTH, heads * size))
+    decay, bonus = rng.uniform(0.1, 1, (LENGTH, heads * size)), rng.normal(size=heads * size)
+    weight = stored(bonus) if has_bonus else None
+    got = run(
+        lambda b, *x: b.linear_attention(*x, weight, heads=heads), r, decay, k, v, sizes=sizes
+    )
+    want = np.zeros_like(v)
+    for head in range(heads):
+        own = slice(head * size, (head + 1) * size)
+        for t in range(LENGTH):
+            for past in range(t + 1):
+                kept = np.prod(decay[past + 1 : t + (not has_bonus), own], axis=0)
+                if past == t:
+                    kept = bonus[own] if has_bonus else 1.0
+                want[t, own] += (r[t, own] * kept * k[past, own]).sum() * v[past, own]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 def test_sizes_that_do_not_fit_are_refused() -> None:
     b = Builder()
     x = b.embed(stored(np.ones((2, 6))))

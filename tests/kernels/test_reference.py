@@ -267,6 +267,20 @@ def test_select_outputs_and_named_outputs(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(outputs["logits"], 2 * x[[1, 3]])
 
 
+def test_gates_that_few_pass(rng: np.random.Generator) -> None:
+    x = rng.normal(3, 5, size=(4, 1000)).astype(np.float32)
+    got = run(lambda b, v: b.gaussian_top_k(v, 1.6448536), x)
+    cut = x.mean(axis=1, keepdims=True) + 1.6448536 * x.std(axis=1, keepdims=True)
+    np.testing.assert_allclose(got, np.maximum(x - cut, 0), rtol=1e-4, atol=1e-4)
+    assert 0.03 < (got > 0).mean() < 0.07
+
+
+def test_heads_by_factors_of_their_own() -> None:
+    x, factors = np.arange(12.0).reshape(2, 6), np.array([[1, 10, 100], [2, 0, -1]], np.float64)
+    got = run(lambda b, *v: b.scale_heads(*v), x, factors)
+    np.testing.assert_array_equal(got, [[0, 1, 20, 30, 400, 500], [12, 14, 0, 0, -10, -11]])
+
+
 def test_every_op_of_the_builder_is_there() -> None:
     b = Builder()
     vector, matrix = weight(np.ones(8)), weight(np.ones((8, 8)))

@@ -1,4 +1,6 @@
-"""Gemma 4 against its formulas in float64: heads of two widths, shared keys, per-layer inputs."""
+"""Gemma 4 against its formulas in float64: heads of two widths, shared keys, inputs of layers, and
+experts beside the feed-forward block in one of them.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,9 @@ from edgellm.kernels.reference import activation
 from tests.gguf_writer import Tensor
 from tests.models.recipes.parts import (
     CONTEXT,
+    EXPERTS,
+    EXPERTS_USED,
+    FF,
     HEAD_DIM,
     HEADS,
     HIDDEN,
@@ -27,6 +32,7 @@ from tests.models.tiny import random_tensor, write_tiny
 Array = npt.NDArray[np.float64]
 LOCAL_DIM, PER_LAYER = 16, 32
 WINDOWED = (True, True, False, True, True, False)
+WITH_EXPERTS = 1
 OWN_KEYS = 4  # layers 4 and 5 use those of 3 and 2
 LOCAL_SHAPES = {
     "attn_q.weight": (HIDDEN, HEADS * LOCAL_DIM),
@@ -97,7 +103,7 @@ def forward(ids: list[int]) -> Array:
     looked_up = table.reshape(tokens, LAYERS, PER_LAYER) * np.sqrt(PER_LAYER)
     inputs = (projected + looked_up) / np.sqrt(2)
     for layer in range(LAYERS):
-        w = _weights_of(layer)
+        w = weights_of(layer)
         h = rms(x, w("attn_norm", HIDDEN))
         dim = LOCAL_DIM if WINDOWED[layer] else HEAD_DIM
         place = _rotation(WINDOWED[layer])
@@ -109,12 +115,15 @@ def forward(ids: list[int]) -> Array:
             if WINDOWED[layer]:
                 v = (h @ w("attn_v", KV_HEADS * dim, HIDDEN).T).reshape(tokens, KV_HEADS, dim)
             caches[WINDOWED[layer]] = place(rms(k, w("attn_k_norm", dim))), rms(v)
-        mixed = _attend(q, *caches[WINDOWED[layer]], WINDOW if WINDOWED[layer] else CONTEXT)
+        mixed = attend(q, *caches[WINDOWED[layer]], WINDOW if WINDOWED[layer] else CONTEXT)
         mixed = mixed @ w("attn_output", HIDDEN, HEADS * dim).T
         x = x + rms(mixed, w("post_attention_norm", HIDDEN))
         h = rms(x, w("ffn_norm", HIDDEN))
-        h = gelu(h @ w("ffn_gate", 96, HIDDEN).T) * (h @ w("ffn_up", 96, HIDDEN).T)
-        x = x + rms(h @ w("ffn_down", HIDDEN, 96).T, w("post_ffw_norm", HIDDEN))
+        h = gelu(h @ w("ffn_gate", FF, HIDDEN).T) * (h @ w("ffn_up", FF, HIDDEN).T)
+        h = h @ w("ffn_down", HIDDEN, FF).T
+        if layer == WITH_EXPERTS:
+            h = rms(h, w("post_ffw_norm_1", HIDDEN)) + experts(x, layer)
+        x = x + rms(h, w("post_ffw_norm", HIDDEN))
         h = gelu(x @ w("inp_gate", PER_LAYER, HIDDEN).T) * inputs[:, layer]
         x = x + rms(h @ w("proj", HIDDEN, PER_LAYER).T, w("post_norm", HIDDEN))
         x = x * w("layer_output_scale", 1)
@@ -123,7 +132,25 @@ def forward(ids: list[int]) -> Array:
     return logits
 
 
-def _weights_of(layer: int) -> Callable[..., Array]:
+def experts(x: Array, layer: int) -> Array:
+    """One token after another."""
+    w = weights_of(layer)
+    read = rms(x) / np.sqrt(HIDDEN) * numbers(f"blk.{layer}.ffn_gate_inp.scale", HIDDEN)
+    scores = np.exp(read @ w("ffn_gate_inp", EXPERTS, HIDDEN).T)
+    h = rms(x, w("pre_ffw_norm_2", HIDDEN))
+    first, last = np.split(w("ffn_gate_up_exps", EXPERTS, 2 * FF, HIDDEN), 2, axis=1)
+    down, scale = w("ffn_down_exps", EXPERTS, HIDDEN, FF), f"blk.{layer}.ffn_down_exps.scale"
+    out = np.zeros_like(x)
+    for t, row in enumerate(scores):
+        chosen = np.argsort(-row)[:EXPERTS_USED]
+        for e in chosen:
+            inner = gelu(first[e] @ h[t]) * (last[e] @ h[t])
+            share = row[e] / row[chosen].sum() * numbers(scale, EXPERTS)[e]
+            out[t] += share * (down[e] @ inner)
+    return rms(out, w("post_ffw_norm_2", HIDDEN))
+
+
+def weights_of(layer: int) -> Callable[..., Array]:
     return lambda name, *shape: numbers(f"blk.{layer}.{name}.weight", *shape)
 
 
@@ -134,7 +161,7 @@ def _rotation(windowed: bool) -> Callable[[Array], Array]:
     return lambda x: rotated(x, 50000.0, divisors)
 
 
-def _attend(q: Array, k: Array, v: Array, window: int) -> Array:
+def attend(q: Array, k: Array, v: Array, window: int) -> Array:
     k, v = (np.repeat(x, HEADS // KV_HEADS, axis=1) for x in (k, v))
     scores = np.einsum("qhd,khd->hqk", q, k)
     ahead = np.arange(len(q))[None, :] - np.arange(len(q))[:, None]
