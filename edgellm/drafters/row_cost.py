@@ -5,7 +5,7 @@ from statistics import median
 
 _KEPT = 9  # measurements per number of rows
 _STEPS_KEPT = 512  # after which a number of rows that was not run again is unmeasured
-_SLOPE = 0.05  # of one row's time for each further one, where nothing is measured
+_SLOPE = 0.1  # of one row's time for each further one, where nothing is measured
 
 
 class RowCost:

@@ -14,7 +14,10 @@ from edgellm.limits import Limits
 from edgellm.sequence import Sequence
 
 _MOST = 16  # guesses for one sequence
-_WORTH = 1.05  # times as many tokens per second must be promised
+_WORTH = 1.1  # times as many tokens per second must be promised
+_SIZE = (
+    8  # rows that kernels compute together: of more, multiples cost least; of fewer, powers of 2
+)
 
 
 class Speculation:
@@ -77,6 +80,8 @@ class Speculation:
             gain = 0.0
             for count, chance in enumerate(accumulate(drafter.chances(sequence, most), mul), 1):
                 gain += chance
+                if not _is_whole(rows + count):
+                    continue
                 seconds = self.cost.seconds(rows + count)
                 if self._replays:
                     seconds += (1.0 - chance) * (seconds - plain)
@@ -89,6 +94,14 @@ class Speculation:
         if wanted is not None:
             room = min(room, wanted - (length - sequence.num_prompt_tokens) - 1)
         return room
+
+
+def _is_whole(rows: int) -> bool:
+    """Whether so many rows leave no part of a kernel's tile empty.
+
+    Fewer numbers to choose from are also measured sooner, and better.
+    """
+    return rows % _SIZE == 0 or (rows < _SIZE and rows.bit_count() == 1)
 
 
 def _may_guess(sequence: Sequence) -> bool:
