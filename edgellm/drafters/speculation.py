@@ -15,9 +15,8 @@ from edgellm.sequence import Sequence
 
 _MOST = 16  # guesses for one sequence
 _WORTH = 1.1  # times as many tokens per second must be promised
-_SIZE = (
-    8  # rows that kernels compute together: of more, multiples cost least; of fewer, powers of 2
-)
+# Rows that kernels compute together: of more rows multiples cost least, of fewer powers of two.
+_SIZE = 8
 
 
 class Speculation:
