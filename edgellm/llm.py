@@ -18,6 +18,7 @@ from edgellm.errors import BackendError, ContextOverflow
 from edgellm.generation import TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
+from edgellm.sessions import delete, saved_sessions
 from edgellm.types import (
     Completion,
     LoadOptions,
@@ -231,6 +232,14 @@ class Model:
         has changed then.
         """
         return self._manager.restore_session(name, self.info.name)
+
+    def sessions(self) -> tuple[SessionInfo, ...]:
+        """The saved sessions, of whatever model, by name."""
+        return saved_sessions()
+
+    def delete_session(self, name: str) -> None:
+        """Forgets a saved session. SessionError when there is none."""
+        delete(name)
 
     def embed(self, texts: list[str], pooling: str | None = None) -> npt.NDArray[np.float32]:
         """Embeddings, (len(texts), dim). BackendError: there are no embedding models yet."""

@@ -59,7 +59,13 @@ def saved(model: Model, name: str = "a") -> Completion:
 
 
 @pytest.mark.parametrize(
-    ("name", "kv"), [*((name, "f16") for name in NAMES), ("gemma3", "f16/f32")]
+    ("name", "kv"),
+    [
+        *((name, "f16") for name in NAMES),
+        ("gemma3", "f16/f32"),
+        ("llama", "q8_0"),
+        ("llama", "q8_0/q4_0"),
+    ],
 )
 def test_a_restored_session_is_a_hit_with_the_same_bits(
     files: dict[str, Path], name: str, kv: str
@@ -84,13 +90,14 @@ def test_sessions_are_listed_and_deleted(model: Model, folder: Path) -> None:
     saved(model, "b.1")
     saved(model, "a")
     (folder / "damaged.session").write_bytes(b"something else")
-    first, second = sessions.saved_sessions()
+    first, second = model.sessions()
     assert (first.name, second.name) == ("a", "b.1")
     assert (first.model, first.num_tokens) == (model.info.name, len(PROMPT) + 4)
     assert first.num_bytes > 1000 and abs(first.saved - time.time()) < 1000
-    sessions.delete("a")
+    model.delete_session("a")
     with pytest.raises(NoSession):
-        sessions.delete("a")
+        model.delete_session("a")
+    assert model.sessions() == (second,)
     with pytest.raises(NoSession, match="'a'"):
         model.restore_session("a")
 
