@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgellm.chat_template.results import shape_results, with_short_ids
 from edgellm.errors import RequestError
 
 ROLES = frozenset(["system", "developer", "user", "assistant", "tool"])
@@ -30,6 +31,8 @@ class Traits:
     only_parts: bool  # it walks over the parts of content and never expects text
     json_arguments: bool  # it adds tool arguments to text as they are
     undefined_tools: bool  # it takes "tools is defined" for "there are tools"
+    short_ids: bool  # it takes ids of calls with 9 letters or digits alone
+    tool_responses: bool  # results of tools are in the message that called them
 
 
 def read_traits(source: str) -> Traits:
@@ -46,11 +49,13 @@ def read_traits(source: str) -> Traits:
     return Traits(
         roles=ROLES.union(role.lower() for role in re.findall(_ROLE, source)),
         developer_role="developer" in source,
-        null_content=has(rf"{_CONTENT}\s+is\s+(not\s+)?none"),
+        null_content=has(rf"(\.|\[['\"]){_CONTENT}\s+is\s+(not\s+)?none"),
         only_parts=walks_parts and not has(r"is\s+(not\s+)?(string|iterable|sequence)"),
         json_arguments=added and not as_object and not has(r"arguments\.items"),
         undefined_tools=has(r"\btools\s+is\s+defined")
         and not has(r"\btools\s+is\s+(not\s+)?none|\btools\s+is\s+defined\s+and\s+tools"),
+        short_ids=has(r"\|\s*length\s*!=\s*9\b"),
+        tool_responses="tool_responses" in source,
     )
 
 
@@ -63,7 +68,9 @@ def shape_messages(messages: Any, traits: Traits) -> list[dict[str, Any]]:
         raise _bad("messages", f"is {_kind(messages)}; a list of messages is expected")
     if not messages:
         raise _bad("messages", "is empty; at least one message is expected")
-    return [_message(message, f"messages[{i}]", traits) for i, message in enumerate(messages)]
+    shaped = [_message(message, f"messages[{i}]", traits) for i, message in enumerate(messages)]
+    shaped = shape_results(shaped, traits.tool_responses)
+    return [with_short_ids(message) for message in shaped] if traits.short_ids else shaped
 
 
 def shape_tools(tools: Any) -> list[dict[str, Any]] | None:

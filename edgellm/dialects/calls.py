@@ -13,12 +13,12 @@ _ARGUMENTS = ("arguments", "parameters")
 _IGNORED = ("id", "type")
 
 
-def json_arguments(reader: Reader, name: str) -> Reading[None]:
+def json_arguments(reader: Reader, name: str, call_id: str | None = None) -> Reading[None]:
     """A call whose arguments come next, as a JSON object."""
     yield from reader.skip_blanks()
     if (yield from reader.peek()) != "{":
         raise Malformed
-    reader.open_call(name)
+    reader.open_call(name, call_id)
     yield from reader.json(reader.add_arguments)
     reader.close_call()
 
@@ -110,7 +110,7 @@ def python_calls(reader: Reader, source: str) -> None:
     """Calls as Python writes them: f(a=1), or a list or lines of such. Malformed when other
     things are there; nothing is executed."""
     try:
-        body = ast.parse(source.strip()).body
+        body = ast.parse(_unfenced(source)).body
         values = [node.value for node in body if isinstance(node, ast.Expr)]
         if len(values) != len(body) or not values:
             raise Malformed
@@ -122,6 +122,10 @@ def python_calls(reader: Reader, source: str) -> None:
         reader.open_call(name)
         reader.add_arguments(arguments)
         reader.close_call()
+
+
+def _unfenced(source: str) -> str:
+    return source.strip().removeprefix("```python").removesuffix("```").strip()
 
 
 def _python_name(node: ast.expr) -> str:

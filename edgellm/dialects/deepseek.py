@@ -60,7 +60,8 @@ class Marks:
             yield from reader.expect(_FENCE)
         name = name.strip()
         kimi = _KIMI_NAME.fullmatch(name)
-        yield from json_arguments(reader, kimi[1] if kimi else name)
+        # Kimi's template writes the id of a call, not its name.
+        yield from json_arguments(reader, kimi[1] if kimi else name, name if kimi else None)
         yield from reader.skip_blanks()
         if is_fenced:
             yield from reader.skip(_END_FENCE.strip())

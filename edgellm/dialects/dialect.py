@@ -95,6 +95,7 @@ THINKING = (
     Thinking("[THINK]", "[/THINK]"),
     Thinking("<|channel>", "<channel|>", "thought"),
     Thinking("<seed:think>", "</seed:think>"),
+    Thinking("<|START_THINKING|>", "<|END_THINKING|>"),
 )
 MARKS = frozenset(
     mark
@@ -118,7 +119,5 @@ def can_think(template: str) -> bool:
 
 def thinking_of(template: str) -> Thinking | None:
     """The markers around reasoning, of a model whose template has such."""
-    for thinking in THINKING:
-        if thinking.open in template and thinking.close in template:
-            return thinking
-    return None
+    # Some templates only take reasoning away, and so have its end alone.
+    return next((thinking for thinking in THINKING if thinking.close in template), None)

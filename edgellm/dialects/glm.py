@@ -1,4 +1,4 @@
-"""GLM 4.5 to 4.7: the name, then <arg_key> and <arg_value> tags in <tool_call>, values bare."""
+"""GLM from 4.5 on: the name, then <arg_key> and <arg_value> tags in <tool_call>, values bare."""
 
 from edgellm.dialects.calls import Arguments
 from edgellm.dialects.functions import Function, Tools
@@ -8,6 +8,7 @@ from edgellm.dialects.reader import MAX_NAME, Reader, Reading
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _KEY, _END_KEY = "<arg_key>", "</arg_key>"
 _VALUE, _END_VALUE = "<arg_value>", "</arg_value>"
+_BREAK = '("\\n")?'  # from GLM 4.7 on there is none
 
 
 def read(reader: Reader) -> Reading[None]:
@@ -39,7 +40,7 @@ def write(lark: Lark, tools: Tools) -> str:
 def _form(lark: Lark, function: Function) -> str:
     def argument(name: str, value: str) -> str:
         key = f"{lark.mark(_KEY)} {lark.text(name)} {lark.mark(_END_KEY)}"
-        return f'{key} "\\n" {lark.mark(_VALUE)} {value}'
+        return f"{key} {_BREAK} {lark.mark(_VALUE)} {value}"
 
-    values = lark.bare_values(function, _END_VALUE, argument, '"\\n"')
-    return f"{lark.text(function.name + chr(10))} {values}"
+    values = lark.bare_values(function, _END_VALUE, argument, _BREAK)
+    return f"{lark.text(function.name)} {_BREAK} {values}"

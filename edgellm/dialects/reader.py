@@ -194,13 +194,13 @@ class Reader:
             self.say(marker)
             return False
 
-    def open_call(self, name: str) -> None:
-        """A call begins. Malformed when it cannot be one."""
+    def open_call(self, name: str, call_id: str | None = None) -> None:
+        """A call begins, with an id of the model's own if it has one. Malformed when it cannot."""
         if not name or len(name) > MAX_NAME or any(c.isspace() for c in name):
             raise Malformed
         self._call = []
-        call_id = f"call_{os.urandom(12).hex()}"
-        self._send(CallPart(self._num_calls, "", call_id, name))
+        own = call_id or f"call_{os.urandom(12).hex()}"
+        self._send(CallPart(self._num_calls, "", own, name))
 
     def add_arguments(self, text: str) -> None:
         self._send(CallPart(self._num_calls, text))

@@ -63,6 +63,8 @@ def test_null_content_stays_where_the_template_tests_for_it() -> None:
     assert shape(message)["content"] == ""
     for test in ("m['content'] is none", "m.content is not none"):
         assert shape(message, f"{{% if {test} %}}{{% endif %}}")["content"] is None
+    other = "{% if m.reasoning_content is not none %}{% endif %}"
+    assert shape(message, other)["content"] == ""
 
 
 @pytest.mark.parametrize(
