@@ -52,7 +52,8 @@ class BlockTables:
 
     def find(self, sequence: Sequence) -> Hit:
         """How much of the sequence is in the cache, apart from what must be computed anyway."""
-        return self.tree.match(sequence.token_ids, sequence.reusable, sequence.adapter_scales)
+        limit = sequence.reusable if self._limits.is_causal else 0
+        return self.tree.match(sequence.token_ids, limit, sequence.adapter_scales)
 
     @property
     def has_state_free(self) -> bool:
@@ -299,6 +300,8 @@ class BlockTables:
 
     def _register(self, sequence: Sequence, num_tokens: int) -> None:
         """Puts the whole blocks of the first `num_tokens` into the tree, or takes those it has."""
+        if not self._limits.is_causal:
+            return
         node, depth = self._cursors[sequence]
         size = self._limits.block_size
         for place in range(depth, num_tokens // size):
@@ -318,6 +321,8 @@ class BlockTables:
 
     def _register_all(self, sequence: Sequence) -> Node | None:
         """Like _register, with the partial last block; the node of all that is computed."""
+        if not self._limits.is_causal:
+            return None
         done, size = sequence.num_computed_tokens, self._limits.block_size
         self._register(sequence, done)
         node, depth = self._cursors[sequence]

@@ -41,7 +41,7 @@ class Runner(Protocol):
 
     def pack(self, chunks: list[Chunk]) -> Batch: ...
 
-    def run(self, batch: Batch) -> Rows: ...
+    def run(self, batch: Batch) -> Mapping[str, Rows]: ...
 
     def close(self) -> None: ...
 
@@ -175,7 +175,7 @@ class Engine:
             batch = self._runner.pack(chunks)
             for chunk in chunks:
                 self._consumers[chunk.sequence].begin()
-            logits = self._runner.run(batch)
+            outputs = self._runner.run(batch)
             self._scheduler.commit(chunks)
         except Exception as error:
             concerned = [chunk.sequence for chunk in chunks] or list(self._consumers)
@@ -184,7 +184,7 @@ class Engine:
             return
         self._steps += 1
         self.last_worked = time.monotonic()
-        self._hand_out(chunks, logits)
+        self._hand_out(chunks, outputs)
         self._observe(chunks, self._clock() - begun)
 
     def close(self) -> None:
@@ -242,15 +242,18 @@ class Engine:
         if self._speculation is not None and all(chunk.is_decode for chunk in chunks):
             self._speculation.observe(sum(chunk.count for chunk in chunks), seconds)
 
-    def _hand_out(self, chunks: list[Chunk], logits: Rows) -> None:
-        """Gives each sequence its rows of logits, which lie in the order of the chunks."""
-        first = 0
+    def _hand_out(self, chunks: list[Chunk], outputs: Mapping[str, Rows]) -> None:
+        """Gives each sequence its rows, which lie in the order of the chunks."""
+        first = token = 0
         for chunk in chunks:
             self._tokens_computed += chunk.count
             num_rows = {"none": 0, "last": 1, "all": chunk.count}[chunk.logits]
-            if num_rows:
-                self._take(chunk.sequence, logits[first : first + num_rows])
+            if chunk.sequence.wants_hidden:
+                self._take(chunk.sequence, outputs["hidden"][token : token + chunk.count])
+            elif num_rows:
+                self._take(chunk.sequence, outputs["logits"][first : first + num_rows])
             first += num_rows
+            token += chunk.count
 
     def _take(self, sequence: Sequence, rows: Rows) -> None:
         """Gives rows to the sequence's consumer; those of a new prompt to all who follow, too."""

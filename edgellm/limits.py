@@ -10,6 +10,8 @@ class Limits:
     context_length: tokens of a sequence. max_num_seqs: sequences in flight. block_size: tokens
     per block. token_budget: rows per step. max_logits_rows: rows of logits that scoring may ask
     of one step. windows: per KV group the keys a query sees, itself included; None is all.
+    is_causal: False where tokens see those after them, so that a sequence is computed in one step
+    and stores nothing that another could begin with.
     """
 
     context_length: int
@@ -18,10 +20,13 @@ class Limits:
     token_budget: int
     max_logits_rows: int
     windows: tuple[int | None, ...]
+    is_causal: bool = True
 
     def __post_init__(self) -> None:
         if self.token_budget <= self.max_num_seqs:
             raise ValueError("a step's token budget must leave room beside one token per sequence")
+        if not self.is_causal and self.token_budget < self.context_length:
+            raise ValueError("a step's token budget must hold a whole sequence")
 
     def blocks_of(self, num_tokens: int) -> int:
         """Blocks that so many tokens from a sequence's start on fill or begin."""

@@ -6,7 +6,7 @@ with edgellm.load("smollm2") as model:
 
 import os
 import queue
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from edgellm.completion import collect
 from edgellm.dialects import TAIL, plan, read_tools, taken_apart
-from edgellm.errors import BackendError, ContextOverflow
+from edgellm.errors import ContextOverflow
 from edgellm.generation import TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
@@ -25,6 +25,7 @@ from edgellm.types import (
     Message,
     Messages,
     ModelInfo,
+    Pooling,
     Request,
     SamplingParams,
     Session,
@@ -241,6 +242,24 @@ class Model:
         """Forgets a saved session. SessionError when there is none."""
         delete(name)
 
-    def embed(self, texts: list[str], pooling: str | None = None) -> npt.NDArray[np.float32]:
-        """Embeddings, (len(texts), dim). BackendError: there are no embedding models yet."""
-        raise BackendError(f"{self.info.name}: embeddings are not supported yet")
+    def embed(
+        self, texts: Iterable[str | Sequence[int]], pooling: Pooling | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Embeddings, (len(texts), dim), each of length 1; of texts or of token ids.
+
+        pooling: "mean" of all tokens, the first one ("cls") or the "last"; "rank": the scores of a
+        classifier; "none": a row for each token, those of all texts one after another. None: what
+        the file asks for. RequestError and ContextOverflow say what cannot be embedded.
+        """
+        found = self._manager.embed(list(texts), pooling, name=self.info.name)
+        if not found:
+            return np.zeros((0, 0), np.float32)
+        return np.concatenate([pooled.rows for pooled in found])
+
+    def rerank(self, query: str, documents: Iterable[str]) -> npt.NDArray[np.float32]:
+        """How well each document answers the query, (len(documents),): the first label's score.
+
+        RequestError for a model without a classifier.
+        """
+        found = self._manager.rerank(query, list(documents), self.info.name)
+        return np.array([pooled.rows[0, 0] for pooled in found], np.float32)

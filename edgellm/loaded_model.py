@@ -33,7 +33,14 @@ from edgellm.kv_plan import parse_kv_types
 from edgellm.limits import Limits
 from edgellm.memory import available_memory
 from edgellm.model_runner import ModelRunner
-from edgellm.models import Adapter, ModelConfig, read_config, record
+from edgellm.models import (
+    Adapter,
+    ModelConfig,
+    PooledHead,
+    read_config,
+    read_pooled_head,
+    record,
+)
 from edgellm.scheduler import Scheduler
 from edgellm.sessions import Key, fingerprint, session_key
 from edgellm.step_cost import StepCost
@@ -57,7 +64,8 @@ class LoadedModel:
     """One open model. `engine` is to be stepped by the engine's thread alone.
 
     note: is told what users should know of how the file is read. numerics: what the bits in the
-    cache depend on beside the file. draft_bytes: what a model that guesses for it takes.
+    cache depend on beside the file. draft_bytes: what a model that guesses for it takes. head: what
+    pooled rows become.
     """
 
     def __init__(
@@ -70,6 +78,7 @@ class LoadedModel:
         adapters: AdapterFiles | None = None,
         numerics: Mapping[str, str | int] | None = None,
         draft_bytes: int = 0,
+        head: PooledHead | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.engine = engine
@@ -79,6 +88,7 @@ class LoadedModel:
         self._note = note
         self._numerics = numerics or {}
         self._draft_bytes = draft_bytes
+        self.head = head or PooledHead()
         self._template: ChatTemplate | None = None
 
     @cached_property
@@ -103,6 +113,11 @@ class LoadedModel:
                     f"{self.info.name} brings no chat template: {self._template.origin} is used"
                 )
         return self._template
+
+    @property
+    def rerank_template(self) -> str | None:
+        """How the file wants a {query} and a {document} put together, if it says so."""
+        return self._file.string("tokenizer.chat_template.rerank")
 
     @cached_property
     def words(self) -> Words:
@@ -198,6 +213,7 @@ def load_model(
         adapters = open_adapters(options.adapters, config.architecture)
         opened.callback(adapters.close)
         tokenizer = load_tokenizer(file)
+        head = read_pooled_head(file, config)
         drafters: tuple[Drafter, ...] = (PromptLookup(),)
         draft_bytes = 0
         if draft is not None:
@@ -223,6 +239,8 @@ def load_model(
         sampling={**advice, **sampling},
         max_num_seqs=ready.limits.max_num_seqs,
         adapters=adapters.infos,
+        generates="logits" in ready.program.outputs,
+        pooling=head.pooling,
     )
     for text in tokenizer.notes:
         note(f"{name}: {text}")
@@ -231,7 +249,9 @@ def load_model(
         "kv_cache_type": ready.kv_cache_type,
         "context_length": ready.limits.context_length,
     }
-    return LoadedModel(file, tokenizer, ready.engine, info, note, adapters, numerics, draft_bytes)
+    return LoadedModel(
+        file, tokenizer, ready.engine, info, note, adapters, numerics, draft_bytes, head
+    )
 
 
 def load_draft(
@@ -300,9 +320,11 @@ def make_ready(
         context_length=context,
         max_num_seqs=options.max_num_seqs,
         block_size=BLOCK_SIZE,
-        token_budget=_TOKEN_BUDGET + options.max_num_seqs,
+        token_budget=options.max_num_seqs
+        + (_TOKEN_BUDGET if program.is_causal else max(_TOKEN_BUDGET, context)),
         max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
         windows=tuple(group.window for group in program.kv_groups),
+        is_causal=program.is_causal,
     )
     memory = Memory(usable, partial(_memory_for_cache, sizes, usable))
     try:

@@ -17,6 +17,13 @@ from edgellm import sessions
 from edgellm.adapter_files import checked_scale
 from edgellm.answers import consumers
 from edgellm.backends import Backends
+from edgellm.embeddings import (
+    Pooled,
+    PoolingWork,
+    checked_pooling,
+    embedding_ids,
+    pair_ids,
+)
 from edgellm.engine import EngineThread
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.generation import Consumer, Emit, Scoring, TakeRows
@@ -29,6 +36,7 @@ from edgellm.types import (
     LoadOptions,
     Messages,
     ModelInfo,
+    Pooling,
     Request,
     SamplingParams,
     Session,
@@ -211,7 +219,7 @@ class Manager:
         are valid during the call only.
         """
         with self.using(name) as model:
-            _check_ids(ids, model.info.vocab_size)
+            _check_ids(ids, _generating(model).info.vocab_size)
             self._score(model, ids, take_rows, start)
 
     def _score(self, model: LoadedModel, ids: list[int], take_rows: TakeRows, start: int) -> None:
@@ -244,12 +252,71 @@ class Manager:
         if failure:
             raise failure[0]
 
+    def embed(
+        self,
+        prompts: Seq[str | Seq[int]],
+        pooling: Pooling | None = None,
+        truncate: bool = False,
+        name: str | None = None,
+        request_id: str | None = None,
+    ) -> list[Pooled]:
+        """The embedding of each text, or of token ids taken as they are, when all are there.
+
+        pooling: None is the model's own. truncate: what is longer than the context is cut.
+        RequestError and ContextOverflow say what cannot be embedded.
+        """
+        with self.using(name) as model:
+            wanted = checked_pooling(model, pooling)
+            ids = [embedding_ids(model, prompt, truncate) for prompt in prompts]
+            return self._pooled(model, ids, wanted, request_id)
+
+    def rerank(
+        self,
+        query: str,
+        documents: Seq[str],
+        name: str | None = None,
+        request_id: str | None = None,
+    ) -> list[Pooled]:
+        """The scores of each document for the query, of a model that has a classifier for that."""
+        with self.using(name) as model:
+            pooling = checked_pooling(model, "rank")
+            ids = [pair_ids(model, query, document) for document in documents]
+            return self._pooled(model, ids, pooling, request_id)
+
+    def _pooled(
+        self,
+        model: LoadedModel,
+        texts: list[list[int]],
+        pooling: Pooling,
+        request_id: str | None,
+    ) -> list[Pooled]:
+        for ids in texts:
+            _check_ids(ids, model.info.vocab_size)
+        request_id = request_id or f"request-{next(self._request_ids)}"
+        work = PoolingWork(model, texts, pooling, request_id)
+        for pooler in work.poolers:
+            self._thread.post(partial(model.engine.add, pooler))
+        try:
+            return work.wait()
+        except BaseException:  # one failed, or Ctrl-C: nobody wants the others
+            self.abort(request_id)
+            raise
+
+
+def _generating(model: LoadedModel) -> LoadedModel:
+    if not model.info.generates:
+        raise RequestError(
+            f"{model.info.name} makes embeddings and no text: ask it for those, or another model",
+            "model",
+        )
+    return model
+
 
 def _answers(
     model: LoadedModel, request: Request, request_id: str, emit: Emit
 ) -> tuple[Consumer, ...]:
     """The consumers that answer a request."""
-    prompt = _prompt_ids(model, request)
+    prompt = _prompt_ids(_generating(model), request)
     params, context = resolve(request.params, model.info.sampling), model.info.context_length
     if len(prompt) >= context:  # also said by the scheduler, but here before any thread
         raise ContextOverflow(len(prompt), context)

@@ -4,6 +4,7 @@ Knows nothing of how it was cut or of what either backend is.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from edgellm.kernels.batch import Batch
@@ -29,7 +30,8 @@ class MixedExecutable:
 
     def run(self, batch: Batch) -> Mapping[str, Logits]:
         """The outputs of the second part."""
-        return self._second.run(batch, self._first.run(batch))
+        crossing = self._first.run(replace(batch, outputs=None))
+        return self._second.run(batch, crossing)
 
     def close(self) -> None:
         """Closes both."""

@@ -109,6 +109,7 @@ class ModelRunner:
             state_slots=self._state_slots(chunks),
             logits_rows=np.fromiter(_logits_rows(chunks, query_start), np.int32),
             adapter_scales=self._adapter_scales(chunks),
+            outputs=_outputs(chunks),
         )
 
     def _state_slots(self, chunks: list[Chunk]) -> npt.NDArray[np.int32]:
@@ -135,16 +136,23 @@ class ModelRunner:
                 )
         return np.array(ids, np.int32)
 
-    def run(self, batch: Batch) -> Logits:
-        """Logits (len(batch.logits_rows), vocab_size)."""
-        logits = self._executable.run(batch)["logits"]
+    def run(self, batch: Batch) -> Mapping[str, Logits]:
+        """What the batch wants: logits (len(batch.logits_rows), vocab_size) and the hidden rows of
+        all tokens, (T, hidden_size)."""
+        outputs = self._executable.run(batch)
         if self._after_step is not None:
             self._after_step()
-        return logits
+        return outputs
 
     def close(self) -> None:
         """Gives back what the backend holds."""
         self._executable.close()
+
+
+def _outputs(chunks: list[Chunk]) -> frozenset[str]:
+    logits = any(chunk.logits != "none" for chunk in chunks)
+    hidden = any(chunk.sequence.wants_hidden for chunk in chunks)
+    return frozenset(["logits"] * logits + ["hidden"] * hidden)
 
 
 def _logits_rows(chunks: list[Chunk], query_start: npt.NDArray[np.int32]) -> Iterable[int]:

@@ -227,6 +227,8 @@ class Scheduler:
 
     def _shares(self) -> list[tuple[Sequence, int]]:
         """Who may compute how many tokens in this step, those that go first ahead."""
+        if not self.limits.is_causal:
+            return _whole(self.limits.token_budget, self.running)
         decodes = [s for s in self.running if s.is_decode]
         prefills = [s for s in self.running if s.num_remaining_tokens and not s.is_decode]
         shares = [(s, s.num_remaining_tokens) for s in decodes]
@@ -239,6 +241,8 @@ class Scheduler:
     def _cut(self, sequence: Sequence, share: int, rows: int) -> tuple[int, LogitsRows]:
         """How much of its share a sequence can use in one chunk, and which logits that needs."""
         done, remaining = sequence.num_computed_tokens, sequence.num_remaining_tokens
+        if sequence.wants_hidden:
+            return min(share, remaining), "none"
         if sequence.score_from is not None:
             if done < sequence.score_from:
                 return min(share, remaining, sequence.score_from - done), "none"
@@ -273,6 +277,17 @@ class Scheduler:
 
 def _order(sequence: Sequence) -> tuple[int, int]:
     return sequence.turn, sequence.seq_id
+
+
+def _whole(budget: int, running: list[Sequence]) -> list[tuple[Sequence, int]]:
+    """As many as fit with all of their tokens, none before those that go first."""
+    shares = []
+    for sequence in running:
+        budget -= sequence.num_remaining_tokens
+        if budget < 0:
+            break
+        shares.append((sequence, sequence.num_remaining_tokens))
+    return shares
 
 
 def _share_out(budget: int, prefills: list[Sequence]) -> list[tuple[Sequence, int]]:

@@ -18,7 +18,7 @@ class Sequence:
     recurrences are kept while the sequence runs; None: it does not run. adapter_scales: how much it
     takes of the model's adapters, in their order; those that are missing count as 0. score_from:
     every position from here on has its logits reported, and nothing is generated; None: the last
-    position's, to go on from.
+    position's, to go on from. wants_hidden: instead of logits, the last layer's rows are reported.
     seed: of its draws, with sample_index.
     num_draft_tokens: so many tokens at the end of token_ids are guesses; they are computed in one
     chunk with the token before them, all logits reported, and may be rolled back.
@@ -34,6 +34,7 @@ class Sequence:
     sample_index: int = 0
     seed: int = 0
     score_from: int | None = None
+    wants_hidden: bool = False
     num_draft_tokens: int = 0
     is_background: bool = False
     turn: int = 0

@@ -3,12 +3,14 @@
 import builtins
 from collections.abc import Mapping, Sequence as Seq
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from edgellm.sampling_params import SamplingParams as SamplingParams
 
 Priority = Literal["interactive", "background"]
 FinishReason = Literal["stop", "length", "abort"]
+Pooling = Literal["none", "mean", "cls", "last", "rank"]
+POOLINGS: tuple[Pooling, ...] = get_args(Pooling)  # in the order of llama.cpp's numbers
 
 DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for more
 
@@ -74,6 +76,16 @@ class Request:
     priority: Priority = "interactive"
     adapters: Mapping[str, float] | None = None
     keep_alive: float | None = None
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What a model makes of a text: one row of length 1, the scores of a classifier's labels, or
+    with pooling "none" a row for each token. Numbers are of float32.
+    """
+
+    num_tokens: int
+    rows: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -165,7 +177,8 @@ class AdapterInfo:
 @dataclass(frozen=True)
 class ModelInfo:
     """One loaded model. kv_cache_bytes: what its keys and values may grow to. max_num_seqs:
-    answers computed side by side. adapters: that requests may scale.
+    answers computed side by side. adapters: that requests may scale. generates: False for models
+    that only embed. pooling: how embeddings are made unless told; "rank": it scores pairs of texts.
 
     sampling: fields of SamplingParams that the file or the catalogue advises.
     """
@@ -180,6 +193,8 @@ class ModelInfo:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     max_num_seqs: int = 1
     adapters: tuple[AdapterInfo, ...] = ()
+    generates: bool = True
+    pooling: Pooling = "last"
 
 
 @dataclass(frozen=True)

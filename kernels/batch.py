@@ -24,6 +24,7 @@ class Batch:
     state_slots (S,): where each sequence keeps the states of recurrences.
     adapter_scales (S, A): how much of each adapter a sequence takes, 0 is none of it.
     logits_rows (L,): the rows whose logits are wanted, ascending.
+    outputs: names of the program's outputs that are wanted; None: all.
     """
 
     input_ids: Int32
@@ -35,6 +36,11 @@ class Batch:
     state_slots: Int32
     logits_rows: Int32
     adapter_scales: Float32 = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    outputs: frozenset[str] | None = None
+
+    def wants(self, output: str) -> bool:
+        """Whether the output of this name is to be read back."""
+        return self.outputs is None or output in self.outputs
 
     def row_scales(self) -> Float32:
         """adapter_scales by row: (T, A)."""

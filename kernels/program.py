@@ -99,7 +99,10 @@ class StateLayer:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A recorded forward pass. `outputs` names values: logits (rows "outputs") is always there.
+    """A recorded forward pass.
+
+    outputs: values by name. A language model has logits (rows "outputs"), a model of text has
+    hidden: what its last layer says of each token, normed (rows "tokens").
 
     num_adapters: columns of Batch.adapter_scales that it reads. experts_on_disk: not all weights of
     experts fit into memory, so that those of the chosen ones should be asked for early. inputs:
@@ -115,3 +118,8 @@ class Program:
     num_adapters: int = 0
     experts_on_disk: bool = False
     inputs: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether no token sees those after it."""
+        return all(call.attributes.get("causal", 1) for call in self.calls)

@@ -111,7 +111,7 @@ class MockModel:
     def pack(self, chunks: list[Chunk]) -> list[Chunk]:
         return chunks
 
-    def run(self, batch: list[Chunk]) -> npt.NDArray[np.float32]:
+    def run(self, batch: list[Chunk]) -> dict[str, npt.NDArray[np.float32]]:
         time.sleep(self.delay)
         if self.error is not None:
             raise self.error
@@ -124,7 +124,7 @@ class MockModel:
             for position in range(first, end):
                 tokens = sequence.token_ids[: position + 1]
                 rows.append(self.logits(tokens, sequence.num_prompt_tokens))
-        return np.array(rows, np.float32).reshape(-1, VOCAB_SIZE)
+        return {"logits": np.array(rows, np.float32).reshape(-1, VOCAB_SIZE)}
 
     def close(self) -> None:
         self.is_closed = True

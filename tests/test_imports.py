@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("eval", "bench"),
     ("llm", "client"),
     ("manager",),
-    ("answers", "model_loader"),
+    ("answers", "embeddings", "model_loader"),
     ("model_pool",),
     ("loaded_model",),
     ("sessions",),
@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "model_runner",
         "generation",
+        "pooling",
         "scheduler",
         "catalog",
         "machine",

@@ -124,7 +124,7 @@ def test_types_and_shapes_are_those_of_batch(work: list[Chunk]) -> None:
     longest = max(c.sequence.num_computed_tokens + c.count for c in work)
     assert batch.block_tables.shape == (GROUPS, len(work), -(-longest // BLOCK_SIZE))
     assert batch.slot_mapping.shape == (GROUPS, batch.num_tokens)
-    for name, values in vars(batch).items():
+    for name, values in (vars(batch) | {"outputs": batch.positions}).items():
         expected = {"slot_mapping": np.int64, "adapter_scales": np.float32}.get(name, np.int32)
         assert values.dtype == expected and values.flags.c_contiguous, name
 
@@ -157,7 +157,7 @@ def test_run_gives_the_logits_and_close_closes() -> None:
     model = runner(executable)
     assert model.num_groups == GROUPS
     batch = model.pack([Chunk(sequence([1, 2, 3], [0]), 3, "all")])
-    assert model.run(batch).shape == (3, VOCAB)
+    assert model.run(batch)["logits"].shape == (3, VOCAB)
     assert executable.batches == [batch]
     model.close()
     assert executable.closed

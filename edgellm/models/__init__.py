@@ -8,6 +8,7 @@ from edgellm.models.adapters import Adapter, read_adapter
 from edgellm.models.architecture import Architecture
 from edgellm.models.config import ModelConfig, read_config
 from edgellm.models.decoder import record
+from edgellm.models.pooled_head import PooledHead, read_pooled_head
 from edgellm.models.registry import ARCHITECTURES
 
 __all__ = [
@@ -15,7 +16,9 @@ __all__ = [
     "Adapter",
     "Architecture",
     "ModelConfig",
+    "PooledHead",
     "read_adapter",
     "read_config",
+    "read_pooled_head",
     "record",
 ]

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 # the first or the second, by the key that the file has for it.
 NormKind = Literal["rms", "layer", "plain_layer", "by_key"]
 # Attention, then feed-forward; both from the same input; parallel where the file's key says so;
-# parallel where a layer has one norm only; a single block for each layer.
-Residual = Literal["sequential", "parallel", "by_key", "by_norm", "single"]
+# parallel where a layer has one norm only; a single block for each layer; blocks read what came
+# before as it is, and sums are normed.
+Residual = Literal["sequential", "parallel", "by_key", "by_norm", "single", "normed_sums"]
 
 Number = Callable[["ModelConfig"], float]
 
@@ -86,9 +87,11 @@ class Architecture:
     base.
     window_period: of so many layers the last sees everything and the others a sliding window; 1:
     none is windowed. all_windowed: every layer is. full_first: the first of a period sees
-    everything instead. default_window: where no key gives one. chunked_windows: see
+    everything instead. causal: tokens see only what comes before them, unless a key says otherwise.
+    default_window: where no key gives one. chunked_windows: see
     Builder.attention. unrotated_scale: of queries in layers that do not rotate.
     norm, residual: above. pre_norm: blocks read normed input; False: only their output is normed.
+    embedding_normed: the first layer has no norm before attention: its input is normed already.
     qk_norm_last: queries and keys are normed after rotation. plain_qk_norm: those of layers that
     rotate are normed behind it without a weight. value_norm: values are normed too, without one.
     values_from_keys: of layers without a window, those without a projection of values take their
@@ -97,8 +100,8 @@ class Architecture:
     attention_gate: what is made of numbers that gate it and come from a tensor of their own.
     key_heads: see Builder.delta_rule.
     ffn_norm, output_norm: the tensors with which the input of feed-forward blocks and the last
-    hidden states are normed. post_norm, ffn_post_norms: of what the blocks add, the first that the
-    file has.
+    hidden states are normed; None: those are normed already. post_norm, ffn_post_norms: of what
+    the blocks add, the first that the file has.
     attention_width: scores are divided by its square root. attention_scale_key: the file's factor
     instead. attention_softcap, final_softcap, router_softcap: caps of scores, logits and scores of
     experts where no key says one, 0 is none; None: the family has none, whatever the file says.
@@ -119,6 +122,8 @@ class Architecture:
     own_kv_layers: so many layers have keys and values, unless a key says it. per_layer_input_width:
     likewise. altup: the residual stream is several; see altup.py. may_skip: layers without heads
     have no attention, those without keys a matrix instead, those of width 0 no feed-forward block.
+    rank_pooling: of which row a reranker's classifier makes scores. classifier_activation: of its
+    hidden layer. classifier_softmax: its scores are probabilities.
     """
 
     rope: RopeLayout | None
@@ -136,9 +141,11 @@ class Architecture:
     default_window: int | None = None
     chunked_windows: bool = False
     unrotated_scale: PositionScale | None = None
+    causal: bool = True
     norm: NormKind = "rms"
     residual: Residual = "sequential"
     pre_norm: bool = True
+    embedding_normed: bool = False
     qk_norm_last: bool = False
     plain_qk_norm: Callable[["ModelConfig"], bool] = never
     value_norm: bool = False
@@ -147,7 +154,7 @@ class Architecture:
     attention_gate: Literal["sigmoid", "softplus"] = "sigmoid"
     key_heads: KeyHeads = "grouped"
     ffn_norm: str = "ffn_norm"
-    output_norm: str = "output_norm"
+    output_norm: str | None = "output_norm"
     post_norm: str = "post_attention_norm"
     ffn_post_norms: tuple[str, ...] = ("post_ffw_norm",)
     attention_width: Number = head_dim
@@ -179,6 +186,9 @@ class Architecture:
     per_layer_input_width: int = 0
     altup: bool = False
     may_skip: bool = False
+    rank_pooling: Literal["cls", "last", "mean"] = "cls"
+    classifier_activation: Literal["tanh", "gelu"] = "tanh"
+    classifier_softmax: bool = False
 
     def is_windowed(self, layer: int, period: int | None = None) -> bool:
         """Whether a layer has a window, where the file has one at all. period: the file's own."""

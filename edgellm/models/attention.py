@@ -35,8 +35,9 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
         num_heads=heads,
         num_kv_heads=config.num_kv_heads[layer],
         scale=config.attention_scale or 1 / math.sqrt(row.attention_width(config)),
-        window=config.windows[layer],
+        window=_reach(r, layer),
         chunked=row.chunked_windows,
+        causal=config.causal,
         softcap=config.attention_softcap,
         alibi=row.alibi(config) or None,
         sinks=_sinks(r, layer, heads),
@@ -84,6 +85,12 @@ def _scaled_by_position(r: Recorder, layer: int, q: Value) -> Value:
 def _rotates(r: Recorder, layer: int) -> bool:
     row = r.architecture
     return row.rope is not None and not row.alibi(r.config) and row.rotates(r.config, layer)
+
+
+def _reach(r: Recorder, layer: int) -> int | None:
+    """Keys from the first that a query sees to its own."""
+    window = r.config.windows[layer]
+    return window if window is None or r.config.causal else window // 2 + 1
 
 
 def _source_of_keys(r: Recorder, layer: int) -> int | None:

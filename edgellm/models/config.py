@@ -14,6 +14,7 @@ from edgellm.models.latent_config import LatentConfig, read_latent
 from edgellm.models.recurrent_config import RecurrentConfig, read_recurrent
 from edgellm.models.registry import architecture, refuse_parts
 from edgellm.models.rope import RopeScaling, ScalingKind
+from edgellm.types import POOLINGS, Pooling
 
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20
@@ -41,10 +42,12 @@ class XIELU:
 class ModelConfig:
     """One model's parameters. Tuples have one entry per layer. Lengths and widths in elements.
 
-    rope_finetuned, rope_sections: whether the file says so, and whether it divides rotary
-    dimensions among text and images. windows: keys that a query of the layer sees, itself
-    included; None is all of them. attention_scale: multiplies attention scores. value_scale:
-    multiplies what attention adds. norm: never "by_key".
+    causal: whether tokens see only what comes before them. pooling: how the file makes one row of
+    a text's, None where it does not say. rope_finetuned, rope_sections: whether the file says so,
+    and whether it divides rotary dimensions among text and images. windows: keys that a query of
+    the layer sees, itself included; None is all of them. In a model that is not causal half of it
+    lies after the query. attention_scale: multiplies attention scores. value_scale: multiplies what
+    attention adds. norm: never "by_key".
     temperature_scale: queries beyond rope_scaling.original_context grow with it (Builder.
     position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
     magnitude of queries, keys and values. The other scales are the file's own; the row of the
@@ -61,6 +64,8 @@ class ModelConfig:
     hidden_size: int
     intermediate_size: tuple[int, ...]
     context_length: int
+    causal: bool
+    pooling: Pooling | None
     num_heads: tuple[int, ...]
     num_kv_heads: tuple[int, ...]
     head_dim: int
@@ -150,12 +155,15 @@ def read_config(file: GGUFFile) -> ModelConfig:
     rope_scaling = _rope_scaling(keys, row, context_length)
     rope_base = _rope_base(keys, row, head_dim)
     norm, norm_eps = _norm(keys, row)
+    causal = keys.boolean("attention.causal")
     return ModelConfig(
         architecture=name,
         num_layers=num_layers,
         hidden_size=hidden_size,
         intermediate_size=intermediate_size,
         context_length=context_length,
+        causal=row.causal if causal is None else causal,
+        pooling=_pooling(keys),
         num_heads=num_heads,
         num_kv_heads=num_kv_heads,
         head_dim=head_dim,
@@ -204,6 +212,12 @@ def read_config(file: GGUFFile) -> ModelConfig:
         latent=read_latent(keys, head_dim, value_dim, rotary_dim, rope_scaling),
         experts=read_experts(keys, row, intermediate_size),
     )
+
+
+def _pooling(keys: Keys) -> Pooling | None:
+    if not keys.has("pooling_type"):
+        return None
+    return POOLINGS[keys.integer("pooling_type", 0, len(POOLINGS) - 1)]
 
 
 def _norm(keys: Keys, row: Architecture) -> tuple[NormKind, float]:

@@ -26,7 +26,7 @@ from edgellm.models.registry import architecture
 from edgellm.models.rwkv import channel_mix, time_mix
 from edgellm.models.rwkv6 import data_dependent_time_mix
 from edgellm.models.state_space import mamba, mamba2_beside_attention
-from edgellm.models.weights import Weights
+from edgellm.models.weights import Weights, rows_of
 
 Block = Callable[[Recorder, int, Value], Value]
 
@@ -56,7 +56,8 @@ FEED_FORWARDS: tuple[tuple[str, Block], ...] = (
 def record(
     file: GGUFFile, config: ModelConfig, context_length: int, adapters: tuple[Adapter, ...] = ()
 ) -> Program:
-    """The forward pass of the model in `file`; its output is "logits" (outputs, vocab_size).
+    """The forward pass of the model in `file`. Its outputs are "hidden" (tokens, hidden_size), and
+    of a model that is causal "logits" (outputs, vocab_size).
 
     adapters: those that sequences may take part in. GGUFError names a tensor that is missing, of
     the wrong shape or type, or not understood.
@@ -70,19 +71,34 @@ def record(
     x = _embedding(r, table)
     r.per_layer_inputs = per_layer_inputs(r, x, vocab_size)
     x = _layers(r, x) if config.altup is None else altup_layers(r, config.altup, x)
-    x = r.norm(b.select_outputs(x), row.output_norm)
-    logits = r.linear(x, "output", vocab_size) if r.has("output") else b.matmul(x, table)
-    logits = _scaled(r, logits, row.logit_factor(config))
-    if config.final_softcap is not None:
-        logits = b.softcap(logits, config.final_softcap)
+    outputs = {"hidden": x if row.output_norm is None else r.norm(x, row.output_norm)}
+    if config.causal:
+        outputs["logits"] = _logits(r, b.select_outputs(outputs["hidden"]), table)
+    else:
+        r.weights.leave("output.weight")
     r.weights.check()
     r.adapting.refuse_unused()
-    return b.finish(logits=logits)
+    return b.finish(vocab_size, **outputs)
+
+
+def _logits(r: Recorder, x: Value, table: Weight) -> Value:
+    """By the file's matrix, or by the one of embeddings."""
+    logits = r.linear(x, "output", table.rows) if r.has("output") else r.builder.matmul(x, table)
+    logits = _scaled(r, logits, r.architecture.logit_factor(r.config))
+    cap = r.config.final_softcap
+    return logits if cap is None else r.builder.softcap(logits, cap)
 
 
 def _embedding(r: Recorder, table: Weight) -> Value:
-    """Rows of the table, with learned positions and a norm where the file has them."""
+    """Rows of the table, with learned positions and a norm where the file has them.
+
+    All tokens are of the first type, of those that a file may tell apart.
+    """
     x = r.builder.embed(table, r.architecture.embedding_factor(r.config))
+    if r.has("token_types"):
+        rows = r.weights.shape("token_types.weight")[1:] or (1,)
+        types = r.weights.matrix_float32("token_types.weight", rows[0], r.config.hidden_size)
+        x = r.builder.add_columns(x, rows_of(types, 0, 1))
     if r.has("position_embd"):
         trained = r.config.context_length
         if r.context_length > trained:
@@ -128,8 +144,11 @@ def _skipping_layer(r: Recorder, layer: int, x: Value) -> Value:
 
 def _layer(r: Recorder, layer: int, x: Value) -> Value:
     prefix, b = f"blk.{layer}", r.builder
+    if r.architecture.residual == "normed_sums":
+        return _layer_of_normed_sums(r, layer, x)
     r.layer_input = x
-    normed = r.norm(x, f"{prefix}.attn_norm") if r.architecture.pre_norm else x
+    has_norm = r.architecture.pre_norm and not (r.architecture.embedding_normed and layer == 0)
+    normed = r.norm(x, f"{prefix}.attn_norm") if has_norm else x
     factor = r.architecture.residual_factor(r.config)
     if r.architecture.residual == "single":
         block = _block((*MIXERS, *FEED_FORWARDS), r, layer)
@@ -157,6 +176,16 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
     if r.offers(ffw_norm) or not r.architecture.pre_norm:
         out = r.norm(out, ffw_norm)
     return b.add(after, _scaled(r, out, factor))
+
+
+def _layer_of_normed_sums(r: Recorder, layer: int, x: Value) -> Value:
+    """As in the first transformers. Source: Vaswani et al. 2017."""
+    prefix, b = f"blk.{layer}", r.builder
+    mixed = r.norm(b.add(_block(MIXERS, r, layer)(r, layer, x), x), f"{prefix}.attn_output_norm")
+    if r.offers(f"{prefix}.attn_norm_2"):  # JinaBERT adds what the layer reads once more
+        mixed = r.norm(b.add(mixed, x), f"{prefix}.attn_norm_2")
+    out = _block(FEED_FORWARDS, r, layer)(r, layer, mixed)
+    return r.norm(b.add(out, mixed), f"{prefix}.layer_output_norm")
 
 
 def _is_parallel(r: Recorder, layer: int) -> bool:

@@ -9,9 +9,14 @@ from collections.abc import Mapping
 
 from edgellm.errors import GGUFError
 from edgellm.models.architecture import Architecture
-from edgellm.models.families import dense, experts, recurrent
+from edgellm.models.families import dense, encoders, experts, recurrent
 
-ARCHITECTURES: Mapping[str, Architecture] = {**dense.ROWS, **experts.ROWS, **recurrent.ROWS}
+ARCHITECTURES: Mapping[str, Architecture] = {
+    **dense.ROWS,
+    **experts.ROWS,
+    **recurrent.ROWS,
+    **encoders.ROWS,
+}
 
 _PROJECTOR = "a multimodal projector, the image or audio encoder beside a language model's file"
 _IMAGES = "a model that generates images or video"

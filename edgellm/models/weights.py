@@ -17,8 +17,8 @@ Blocks = npt.NDArray[np.uint8]
 
 # Calibration data for quantised activations; nothing here multiplies by it.
 IGNORED_SUFFIXES = (".input_scale",)
-# Heads that judge or classify; the logits of the next token need none of them.
-IGNORED_PREFIXES = ("cls.",)
+# Heads behind pooled rows (pooled_head.py); the program needs none of them.
+IGNORED_PREFIXES = ("cls.", "dense_2.", "dense_3.")
 
 
 @dataclass

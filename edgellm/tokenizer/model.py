@@ -13,8 +13,9 @@ class TextModel:
     encode: plain text -> ids; the flag says that nothing or a special token comes before it.
     token_bytes: the text of a normal token -> the bytes it adds to a text.
     space_prefix: a text's first space is not its own. defaults: ids where the file names none.
-    pre: the pre-tokenizer's name. add_bos, add_sep: where the file does not say; force_bos:
-    whatever it says. notes: what was odd about the file.
+    pre: the pre-tokenizer's name. add_bos, add_eos, add_sep: where the file does not say;
+    force_bos: whatever it says. sep_ends: the separator ends a text, not EOS. notes: what was odd
+    about the file.
     """
 
     encode: Callable[[str, bool], list[int]]
@@ -24,5 +25,7 @@ class TextModel:
     space_prefix: bool = False
     add_bos: bool = False
     force_bos: bool = False
+    add_eos: bool = False
     add_sep: bool = False
+    sep_ends: bool = False
     notes: tuple[str, ...] = ()

@@ -115,6 +115,7 @@ class Defaults:
     bos: int | None = None
     eos: int | None = None
     unk: int | None = None
+    sep: int | None = None
 
 
 def find_special(file: GGUFFile, vocab: Vocab, defaults: Defaults) -> SpecialTokens:
@@ -123,7 +124,7 @@ def find_special(file: GGUFFile, vocab: Vocab, defaults: Defaults) -> SpecialTok
     bos = finder.by_key(("bos_token_id",), defaults.bos)
     eos = finder.by_key(("eos_token_id",), defaults.eos)
     unk = finder.by_key(("unknown_token_id",), defaults.unk)
-    sep = finder.by_key(("seperator_token_id",))  # spelled so in GGUF
+    sep = finder.by_key(("seperator_token_id",), defaults.sep)  # spelled so in GGUF
     pad = finder.by_key(("padding_token_id",))
     eot = finder.by_key_or_text(("eot_token_id",), _EOT)
     eom = finder.by_key_or_text(("eom_token_id",), _EOM)

@@ -14,11 +14,15 @@ _HIDDEN = (TokenType.CONTROL, TokenType.UNKNOWN)
 
 @dataclass(frozen=True)
 class Additions:
-    """What `add_special` adds, and what the model wants between two texts."""
+    """What `add_special` adds, and what the model wants between two texts.
+
+    sep_ends: the separator also ends a text, where others have EOS.
+    """
 
     bos: bool
     eos: bool
     sep: bool
+    sep_ends: bool = False
 
 
 class Tokenizer:
@@ -26,7 +30,8 @@ class Tokenizer:
 
     model, pre: the file's names for it. vocab_size: ids are 0 to vocab_size - 1.
     bos_id, eos_id, eot_id (end of a turn), pad_id, unk_id, sep_id: None where there is none.
-    add_bos, add_eos: what `add_special` adds. add_sep: the model wants sep_id between texts.
+    add_bos, add_eos: what `add_special` adds; ends: what it puts behind a text. add_sep: the model
+    wants sep_id between texts.
     eog_ids: all that end a generation. fim: fill-in-the-middle tokens.
     space_prefix: the space that a text's first token may begin with is not the text's own.
     notes: what a user should know of the file, for example that a rule had to be guessed.
@@ -51,6 +56,9 @@ class Tokenizer:
         self.fim: FimTokens = special.fim
         self.eog_ids = special.eog
         self.add_bos, self.add_eos, self.add_sep = additions.bos, additions.eos, additions.sep
+        self._parts_by_sep = additions.sep and not additions.sep_ends
+        end = self.sep_id if additions.sep_ends else self.eos_id if additions.eos else None
+        self.ends: tuple[int, ...] = () if end is None else (end,)
         self.space_prefix = text_model.space_prefix
         self.notes = (*text_model.notes, *special.notes)
         self._tokens = vocab.tokens
@@ -85,9 +93,14 @@ class Tokenizer:
             else:
                 ids += self._text_model.encode(part, after_special)
             after_special = isinstance(part, int)
-        if add_special and self.add_eos and self.eos_id is not None:
-            ids.append(self.eos_id)
-        return ids
+        return [*ids, *self.ends] if add_special else ids
+
+    def encode_pair(self, first: str, second: str) -> list[int]:
+        """The ids of two texts that the model compares. Markup in either is text."""
+        start = [self.bos_id] if self.add_bos and self.bos_id is not None else []
+        apart = [self.sep_id] if self._parts_by_sep and self.sep_id is not None else []
+        left, right = (self.encode(text, False, False) for text in (first, second))
+        return [*start, *left, *self.ends, *apart, *right, *self.ends]
 
     def encode_prompt(self, text: str) -> list[int]:
         """The ids of a rendered chat template: `encode(text)` with exactly one BOS.

@@ -64,6 +64,7 @@ class Executable:
         return {
             name: self._view(name)[: counts[value.rows], : value.width].copy()
             for name, value in self._program.outputs.items()
+            if batch.wants(name)
         }
 
     def close(self) -> None:

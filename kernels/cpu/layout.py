@@ -29,6 +29,7 @@ WAIT = OP_WORDS - 1
 
 SCRATCH_BYTES = 1 << 20
 MAX_HEAD_DIM = 1024
+MAX_POSITION = 1 << 30
 ROW_ALIGNMENT = 16  # floats: rows of values start and end on a cache line
 
 # Rows of quantised activations: one record per 32 columns. All of it is what products need in

@@ -99,6 +99,8 @@ class Executable:
                     break
         results = {}
         for name, value in self._program.outputs.items():
+            if not batch.wants(name):
+                continue
             results[name] = np.empty((counts[value.rows], value.width), np.float32)
             if results[name].size:
                 room = self._memory[self._placed[self._plan.rooms[value]]]

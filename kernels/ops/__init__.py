@@ -26,8 +26,8 @@ __all__ = [
 class Builder(RowOps, AttentionOps, HeadOps, ExpertOps, RecurrentOps, AdapterOps):
     """Records ops of all families."""
 
-    def finish(self, **outputs: Value) -> Program:
-        """The program; one of the outputs must be called logits."""
+    def finish(self, vocab_size: int | None = None, **outputs: Value) -> Program:
+        """The program. vocab_size: as many as there are logits, unless told."""
         groups = tuple(
             KVGroup(window, tuple(i for i, kv in enumerate(self.kv_layers) if kv.group == g))
             for g, window in enumerate(self.windows)
@@ -37,7 +37,7 @@ class Builder(RowOps, AttentionOps, HeadOps, ExpertOps, RecurrentOps, AdapterOps
             outputs,
             groups,
             tuple(self.kv_layers),
-            outputs["logits"].width,
+            outputs["logits"].width if vocab_size is None else vocab_size,
             tuple(self.state_layers),
             self.num_adapters,
         )

@@ -66,20 +66,22 @@ class AttentionOps(Recording):
         alibi: float | None = None,
         sinks: Weight | None = None,
         shared: int | None = None,
+        causal: bool = True,
     ) -> Value:
         """Appends k and v to the layer's cache, then softmax(scale * q k^T) v over the past.
 
         q (num_heads * head_dim), k (num_kv_heads * head_dim), v (num_kv_heads * value_dim) ->
         (num_heads * value_dim). Without v the values are the first value_dim numbers of the keys,
-        and only keys are stored (DeepSeek-AI 2024, multi-head latent attention). Causal; with a
-        window a query at position p sees keys p - window + 1 to p, or, where windows are chunked,
-        those from the last multiple of it on. Scores become softcap * tanh(s / softcap) first
-        where that is given. alibi: what alibi_slopes takes; each position of distance then lowers a
-        score by its head's slope. sinks: float vector of num_heads, for each head the score of one
-        more key whose value is zero; it is merged after the last tile. Keys and values are always
-        read back from the cache, the current rows included; partial results are per ATTENTION_TILE
-        keys, merged in order. Without k the keys and values are those of an earlier attention:
-        `shared` indexes kv_layers.
+        and only keys are stored (DeepSeek-AI 2024, multi-head latent attention). With a window a
+        query at position p sees keys p - window + 1 to p, or, where windows are chunked, those from
+        the last multiple of it on. If not causal it also sees those after it, with a window to
+        p + window - 1; a sequence must then come whole. Scores become
+        softcap * tanh(s / softcap) first where that is given. alibi: what alibi_slopes takes; each
+        position of distance then lowers a score by its head's slope. sinks: float vector of
+        num_heads, for each head the score of one more key whose value is zero; it is merged after
+        the last tile. Keys and values are always read back from the cache, the current rows
+        included; partial results are per ATTENTION_TILE keys, merged in order. Without k the keys
+        and values are those of an earlier attention: `shared` indexes kv_layers.
         """
         layer = self._store_kv(k, v, num_kv_heads, window) if k is not None else shared
         if layer is None:
@@ -101,6 +103,8 @@ class AttentionOps(Recording):
             attributes["softcap"] = softcap
         if alibi is not None:
             attributes["alibi"] = alibi
+        if not causal:
+            attributes["causal"] = 0
         output = self.new_value(num_heads * value_dim, "tokens")
         self.record("attention", (q,), (sinks,), output, attributes)
         return output

@@ -55,7 +55,8 @@ class Executable:
                     values[call.output.index] = result
                 for index in released:
                     del values[index]
-        return {name: values[v.index] for name, v in self.program.outputs.items()}
+        outputs = self.program.outputs.items()
+        return {name: values[v.index] for name, v in outputs if batch.wants(name)}
 
     def close(self) -> None:
         """Nothing is held beyond this object."""

@@ -112,7 +112,11 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
         else:
             values = keys[..., :value_dim]
         key_position = np.arange(first, last)
-        hidden = (key_position > position) | (key_position < oldest)  # (queries, keys)
+        distance = key_position - position  # (queries, keys)
+        ahead = 0
+        if not call.attributes.get("causal", 1):
+            ahead = int(call.attributes.get("window", last + 1)) - 1
+        hidden = (distance > ahead) | (key_position < oldest)
         for head in range(num_heads):
             k, v = keys[head // per_kv_head], values[head // per_kv_head]
             scores = queries[rows, head] @ k.T * np.float32(call.attributes["scale"])
@@ -120,7 +124,7 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
                 cap = np.float32(call.attributes["softcap"])
                 scores = cap * np.tanh(scores / cap)
             if "alibi" in call.attributes:
-                scores += slopes[head] * (key_position - position).astype(np.float32)
+                scores -= slopes[head] * np.abs(distance).astype(np.float32)
             scores[hidden] = -np.inf
             highest = np.maximum(scores.max(axis=1, keepdims=True), sinks[head])
             weights = np.exp(scores - highest)

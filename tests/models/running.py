@@ -66,10 +66,21 @@ class Runner:
     def step(self, *work: tuple[Sequence, int]) -> Logits:
         """Logits of all rows of one batch of (sequence, how many tokens)."""
         batch = self.runner.pack([Chunk(sequence, count, "all") for sequence, count in work])
-        logits = self.runner.run(batch)
+        logits = self.runner.run(batch)["logits"]
         for sequence, count in work:
             sequence.num_computed_tokens += count
         return logits
+
+
+def hidden_of(path: Path, texts: list[list[int]], load: Load = reference.load) -> list[Logits]:
+    """The last layer's rows of each text, computed side by side."""
+    runner = Runner(path, len(texts), max(map(len, texts)), load)
+    sequences = [runner.sequence(ids) for ids in texts]
+    for sequence in sequences:
+        sequence.wants_hidden = True
+    chunks = [Chunk(s, len(s.token_ids), "none") for s in sequences]
+    rows = runner.runner.run(runner.runner.pack(chunks))["hidden"]
+    return np.split(rows, np.cumsum([len(ids) for ids in texts])[:-1])
 
 
 def logits_of(path: Path, ids: list[int], load: Load = reference.load) -> Logits:

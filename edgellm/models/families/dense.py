@@ -202,8 +202,8 @@ ROWS: Mapping[str, Architecture] = {
     "qwen": Architecture(rope="split", feed_forward_divisor=2),
     "qwen2": Architecture(rope="split"),
     "qwen2vl": Architecture(rope="split"),  # text: all sections of positions are the same
-    "qwen3": Architecture(rope="split"),
-    "qwen3vl": Architecture(rope="split"),
+    "qwen3": Architecture(rope="split", rank_pooling="last", classifier_softmax=True),
+    "qwen3vl": Architecture(rope="split", rank_pooling="last", classifier_softmax=True),
     "refact": Architecture(
         rope=None,
         alibi=_bloom_alibi,

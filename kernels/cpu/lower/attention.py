@@ -80,6 +80,14 @@ def _store_kv(plan: Plan, call: OpCall) -> None:
     )  # fmt: skip
 
 
+def _keys_ahead(call: OpCall) -> int:
+    """How many keys after its own a query sees, if the sequence is that long."""
+    if call.attributes.get("causal", 1):
+        return 0
+    window = int(call.attributes.get("window", 0))
+    return window - 1 if window else layout.MAX_POSITION
+
+
 def _attention(plan: Plan, call: OpCall) -> None:
     """Also makes the int8 form of its result where heads are whole blocks of it."""
     q, out = call.inputs[0], output(call)
@@ -107,6 +115,7 @@ def _attention(plan: Plan, call: OpCall) -> None:
         plan.new_int8(out) if is_int8 else 0, layout.activation_row_bytes(out.width),
         plan.matrix(np.concatenate([ramp, slopes])[None]) if "alibi" in call.attributes else 0,
         int(call.attributes.get("chunked", 0)),
+        _keys_ahead(call),
         loads=(plan.caches[integer(call, "layer")],),
     )  # fmt: skip
     if is_turned:

@@ -123,16 +123,20 @@ def make_attention(key_type, value_type):
         return count * heads
 
     @inline
-    def bounds(args, step, scratch, token, heads, rows, start):
-        """Which keys of the tile at `start` each row sees; returns the first and the end of all."""
+    def bounds(args, step, scratch, token, heads, rows, start, length):
+        """Which keys of the tile at `start` each row sees; returns the first and the end of all.
+
+        length: tokens of the sequence so far.
+        """
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         ahead = pointer(scratch + AHEAD_AT, np.float32)
         lowest, highest = ATTENTION_TILE, 0
         for row in range(rows):
-            last = i32(step[POSITIONS], token + row // heads) + 1
-            begin = oldest_key(last - 1, args[12], args[18])
+            seen = i32(step[POSITIONS], token + row // heads) + 1
+            begin = oldest_key(seen - 1, args[12], args[18])
+            last = min(seen + args[19], length)
             lows[row] = max(0, begin - start)
-            ahead[row] = np.float32(start + lows[row] + 1 - last)
+            ahead[row] = np.float32(start + lows[row] + 1 - seen)
             highs[row] = max(lows[row], min(ATTENTION_TILE, last - start))
             if lows[row] < highs[row]:
                 lowest, highest = min(lowest, lows[row]), max(highest, highs[row])
@@ -142,7 +146,7 @@ def make_attention(key_type, value_type):
         """args: q, q stride, output, output stride, key cache, value cache, group, heads,
         kv heads, head_dim, value_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0,
         int8 output or 0, its row bytes, the floats 0 to 7 and then slopes by head, or 0,
-        whether windows are chunks.
+        whether windows are chunks, keys after a row's own that it sees, too.
         """
         kv_heads, value_dim = args[8], args[10]
         per_group = args[7] // kv_heads
@@ -160,6 +164,7 @@ def make_attention(key_type, value_type):
             begin, end = i32(step[QUERY_START], sequence), i32(step[QUERY_START], sequence + 1)
             row_of_tables = args[6] * step[NUM_SEQS] + sequence
             table = step[BLOCK_TABLES] + 4 * row_of_tables * step[BLOCKS_PER_SEQ]
+            length = i32(step[POSITIONS], end - 1) + 1 if begin < end else 0
             for token in range(begin, end, tokens):
                 count = min(tokens, end - token)
                 for part in range(kv_heads * splits):
@@ -170,10 +175,11 @@ def make_attention(key_type, value_type):
                     used = min(heads, per_group - first)
                     rows = prepare(args, scratch, token, count, kv_head, first, used)
                     start = oldest_key(i32(step[POSITIONS], token), args[12], args[18])
-                    newest = i32(step[POSITIONS], token + count - 1)
+                    newest = i32(step[POSITIONS], token + count - 1) + args[19]
+                    newest = min(newest, length - 1)
                     for number in range(start // ATTENTION_TILE, newest // ATTENTION_TILE + 1):
                         low, high = bounds(
-                            args, step, scratch, token, used, rows, number * ATTENTION_TILE
+                            args, step, scratch, token, used, rows, number * ATTENTION_TILE, length
                         )
                         tile(
                             scratch, args[4], args[5], table + 4 * number * TILE_BLOCKS, kv_heads,

@@ -62,7 +62,7 @@ assert END_OF_SCRATCH <= SCRATCH_BYTES
 def weights_of(scores, count, scale, cap, ramp, slope, ahead):
     """Scores to exp(scale * score - max) in place, soft-capped first; returns (max, sum).
 
-    With a ramp, the floats 0 to 7, slope times (ahead + which key) is added to each score.
+    With a ramp, the floats 0 to 7, slope times |ahead + which key| is taken off each score.
     """
     whole = count // 8 * 8
     rest = count - whole
@@ -72,7 +72,9 @@ def weights_of(scores, count, scale, cap, ramp, slope, ahead):
         if cap > ZERO:
             s = splat_f32(cap) * tanh(s / splat_f32(cap))
         if ramp:
-            s = fma(load_f32(ramp) + splat_f32(ahead + np.float32(i // 4)), splat_f32(slope), s)
+            place = load_f32(ramp) + splat_f32(ahead + np.float32(i // 4))
+            away = maximum(place, splat_f32(ZERO) - place)
+            s = fma(splat_f32(ZERO) - away, splat_f32(slope), s)
         store_f32(scores + i, s)
         if i < 4 * whole:
             top = maximum(s, top)

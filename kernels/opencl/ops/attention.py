@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from edgellm.errors import BackendError
 from edgellm.kernels.kv import CACHE_TYPES, CacheType, cache_type
 from edgellm.kernels.opencl.ops.common import output, real, vector, whole
 from edgellm.kernels.opencl.plan import (
@@ -107,6 +108,11 @@ def _store_kv(plan: Plan, call: OpCall) -> None:
 
 def _attention(plan: Plan, call: OpCall) -> None:
     """A row at a time, or tiles of rows where sequences have many."""
+    if not call.attributes.get("causal", 1):
+        raise BackendError(
+            "the opencl backend has no attention to what comes after a token, which encoders need: "
+            "use the backend cpu"
+        )
     q, out, layer = call.inputs[0], output(call), int(call.attributes["layer"])
     heads, kv_heads = int(call.attributes["num_heads"]), int(call.attributes["num_kv_heads"])
     group, shared = plan.variant.group, heads // kv_heads

@@ -1,0 +1,122 @@
+"""Texts made ready to be embedded or ranked, and the wait for what becomes of them.
+
+Runs in the caller's thread. Knows nothing of steps.
+"""
+
+import queue
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.errors import ContextOverflow, RequestError
+from edgellm.loaded_model import LoadedModel
+from edgellm.pooling import Pooler, row_pooling
+from edgellm.sequence import Sequence
+from edgellm.types import POOLINGS, Pooling, SamplingParams
+
+Rows = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """rows: float32 (1, width), or with pooling "none" (num_tokens, width)."""
+
+    num_tokens: int
+    rows: Rows
+
+
+class PoolingWork:
+    """One pooler for each text, to be added to the model's engine, and the wait for all of them."""
+
+    def __init__(
+        self, model: LoadedModel, texts: list[list[int]], pooling: Pooling, request_id: str
+    ) -> None:
+        self._results: queue.SimpleQueue[tuple[int, Rows | Exception]] = queue.SimpleQueue()
+        scales = tuple(adapter.scale for adapter in model.info.adapters)
+        self.poolers = [
+            Pooler(
+                request_id,
+                _sequence(ids, row_pooling(pooling, model.head) == "last", scales),
+                pooling,
+                model.head,
+                partial(self._done, number),
+            )
+            for number, ids in enumerate(texts)
+        ]
+
+    def wait(self) -> list[Pooled]:
+        """What each became, in order; raises the first error."""
+        found: dict[int, Rows] = {}
+        while len(found) < len(self.poolers):
+            number, result = self._results.get()
+            if isinstance(result, Exception):
+                raise result
+            found[number] = result
+        lengths = (len(pooler.sequence.token_ids) for pooler in self.poolers)
+        return [Pooled(length, found[i]) for i, length in enumerate(lengths)]
+
+    def _done(self, number: int, result: Rows | Exception) -> None:
+        self._results.put((number, result))
+
+
+def _sequence(ids: list[int], wants_last: bool, scales: tuple[float, ...]) -> Sequence:
+    return Sequence(
+        0,
+        ids,
+        len(ids),
+        SamplingParams(),
+        score_from=max(0, len(ids) - 1) if wants_last else 0,
+        wants_hidden=True,
+        adapter_scales=scales,
+    )
+
+
+def checked_pooling(model: LoadedModel, pooling: str | None) -> Pooling:
+    """The pooling asked for, or the model's own. RequestError when it has none such."""
+    wanted = model.info.pooling if pooling is None else pooling
+    chosen = next((kind for kind in POOLINGS if kind == wanted), None)
+    if chosen is None:
+        known = ", ".join(POOLINGS)
+        raise RequestError(f"pooling is {pooling!r}; expected one of {known}", "pooling")
+    if chosen == "rank" and not model.head.can_rank:
+        raise RequestError(
+            f"{model.info.name} has no classifier that ranks (cls tensors): load a reranker",
+            "model",
+        )
+    return chosen
+
+
+def embedding_ids(model: LoadedModel, prompt: str | Seq[int], truncate: bool = False) -> list[int]:
+    """The ids of a text. truncate: a longer one is cut before the token that ends it."""
+    tokenizer, most = model.tokenizer, model.info.context_length
+    ids = tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+    if len(ids) <= most:
+        return ids
+    if not truncate:
+        raise ContextOverflow(len(ids), most)
+    ends = list(tokenizer.ends) if isinstance(prompt, str) else []
+    return ids[: most - len(ends)] + ends
+
+
+def pair_ids(model: LoadedModel, query: str, document: str) -> list[int]:
+    """A query and a document as the model was trained to see them.
+
+    By the file's own template, or with the tokens that end a text between and behind them.
+    """
+    tokenizer, template = model.tokenizer, model.rerank_template
+    if template is not None:
+        ids = tokenizer.encode(_filled(template, query, document), add_special=False)
+    else:
+        ids = tokenizer.encode_pair(query, document)
+    if len(ids) > model.info.context_length:
+        raise ContextOverflow(len(ids), model.info.context_length)
+    return ids
+
+
+def _filled(template: str, query: str, document: str) -> str:
+    """One pass, so that a query that says "{document}" stays what it is."""
+    parts = template.split("{query}")
+    return query.join(part.replace("{document}", document) for part in parts)

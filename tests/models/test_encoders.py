@@ -1,0 +1,287 @@
+"""Encoders: each family against its own forward pass, written out in float64; any company."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from edgellm.config import cache_dir
+from edgellm.gguf_loader import open_gguf
+from edgellm.kernels import reference
+from edgellm.kernels.cpu import CpuBackend
+from edgellm.kernels.reference import activation
+from edgellm.models import ARCHITECTURES
+from edgellm.models.registry import architecture
+from tests.models.conftest import TinyFile
+from tests.models.recipes.parts import (
+    EXPERTS_USED,
+    HEAD_DIM,
+    HEADS,
+    KV_HEADS,
+    KV_WIDTH,
+    LAYERS,
+    Q_WIDTH,
+    VOCAB,
+    WINDOW,
+)
+from tests.models.running import hidden_of, record_file
+
+Float64 = npt.NDArray[np.float64]
+IDS = np.random.default_rng(7).integers(0, VOCAB, size=40).tolist()
+TEXTS = [IDS, IDS[::-1][:3], [5], IDS[3:30]]
+ENCODERS = [name for name, row in ARCHITECTURES.items() if not row.causal]
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[CpuBackend]:
+    backend = CpuBackend(cache_dir(), 2)
+    yield backend
+    backend.close()
+
+
+def layer_norm(x: Float64, weight: Float64, bias: Float64 | float) -> Float64:
+    centred = x - x.mean(-1, keepdims=True)
+    result: Float64 = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weight + bias
+    return result
+
+
+def rms_norm(x: Float64, weight: Float64) -> Float64:
+    result: Float64 = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weight
+    return result
+
+
+def gelu(x: Float64) -> Float64:
+    erf = np.vectorize(math.erf)
+    result: Float64 = x / 2 * (1 + erf(x / np.sqrt(2)))
+    return result
+
+
+def gelu_tanh(x: Float64) -> Float64:
+    result: Float64 = x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return result
+
+
+def silu(x: Float64) -> Float64:
+    result: Float64 = x / (1 + np.exp(-x))
+    return result
+
+
+def softmax(x: Float64) -> Float64:
+    weights = np.exp(x - x.max(-1, keepdims=True))
+    result: Float64 = weights / weights.sum(-1, keepdims=True)
+    return result
+
+
+def rotated(x: Float64, base: float, interleaved: bool = False) -> Float64:
+    """x (tokens, heads, HEAD_DIM)."""
+    half = HEAD_DIM // 2
+    angles = np.arange(len(x))[:, None, None] * base ** (-2.0 * np.arange(half) / HEAD_DIM)
+    turn = np.exp(1j * angles)
+    if interleaved:
+        z = (x[..., ::2] + 1j * x[..., 1::2]) * turn
+        return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
+    z = (x[..., :half] + 1j * x[..., half:]) * turn
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+def mixed(q: Float64, k: Float64, v: Float64, bias: Float64 | float = 0.0) -> Float64:
+    """Attention of (tokens, heads, HEAD_DIM); bias (heads, tokens, tokens)."""
+    k, v = (np.repeat(part, HEADS // KV_HEADS, axis=1) for part in (k, v))
+    scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(HEAD_DIM) + bias
+    return np.einsum("hqk,khd->qhd", softmax(scores), v).reshape(len(q), Q_WIDTH)
+
+
+class Tensors:
+    """A file's tensors as float64, (rows, columns)."""
+
+    def __init__(self, path: Path) -> None:
+        with open_gguf(path) as file:
+            self.all: dict[str, Float64] = {
+                name: np.array(file.data(name)).view(np.float32).reshape(info.shape[::-1])
+                .astype(np.float64)
+                for name, info in file.tensors.items()
+            }  # fmt: skip
+
+    def linear(self, x: Float64, name: str) -> Float64:
+        y: Float64 = x @ self.all[f"{name}.weight"].T
+        return y + self.all.get(f"{name}.bias", 0.0)
+
+    def norm(self, x: Float64, name: str) -> Float64:
+        return layer_norm(x, self.all[f"{name}.weight"], self.all.get(f"{name}.bias", 0.0))
+
+    def rms(self, x: Float64, name: str) -> Float64:
+        return rms_norm(x, self.all[f"{name}.weight"])
+
+    def heads(self, x: Float64, prefix: str) -> tuple[Float64, Float64, Float64]:
+        if f"{prefix}.attn_qkv.weight" in self.all:
+            parts = np.split(
+                self.linear(x, f"{prefix}.attn_qkv"), [Q_WIDTH, Q_WIDTH + KV_WIDTH], axis=1
+            )
+        else:
+            parts = [self.linear(x, f"{prefix}.attn_{part}") for part in "qkv"]
+        q, k, v = (part.reshape(len(x), -1, HEAD_DIM) for part in parts)
+        return q, k, v
+
+
+def bert_like(
+    t: Tensors,
+    ids: list[int],
+    attention: Callable[[Tensors, Float64, str], Float64],
+    feed_forward: Callable[[Tensors, Float64, str], Float64],
+) -> Float64:
+    x = t.all["token_embd.weight"][ids] + t.all["token_types.weight"][0]
+    if "position_embd.weight" in t.all:
+        x = x + t.all["position_embd.weight"][: len(ids)]
+    x = t.norm(x, "token_embd_norm")
+    for layer in range(LAYERS):
+        p = f"blk.{layer}"
+        before = x
+        x = t.norm(x + t.linear(attention(t, x, p), f"{p}.attn_output"), f"{p}.attn_output_norm")
+        if f"{p}.attn_norm_2.weight" in t.all:
+            x = t.norm(x + before, f"{p}.attn_norm_2")
+        x = t.norm(x + feed_forward(t, x, p), f"{p}.layer_output_norm")
+    return x
+
+
+def plain_attention(t: Tensors, x: Float64, p: str) -> Float64:
+    return mixed(*t.heads(x, p))
+
+
+def rope_attention(t: Tensors, x: Float64, p: str) -> Float64:
+    q, k, v = t.heads(x, p)
+    return mixed(rotated(q, 50000.0), rotated(k, 50000.0), v)
+
+
+def jina_attention(t: Tensors, x: Float64, p: str) -> Float64:
+    q, k = (t.norm(t.linear(x, f"{p}.attn_{n}"), f"{p}.attn_{n}_norm") for n in "qk")
+    shape = (len(x), -1, HEAD_DIM)
+    v = t.linear(x, f"{p}.attn_v").reshape(shape)
+    slopes = 2.0 ** (-8.0 * np.arange(1, HEADS + 1) / HEADS)
+    places = np.arange(len(x))
+    bias = -slopes[:, None, None] * np.abs(places[:, None] - places)
+    return mixed(q.reshape(shape), k.reshape(shape), v, bias)
+
+
+def plain_mlp(t: Tensors, x: Float64, p: str) -> Float64:
+    return t.linear(gelu(t.linear(x, f"{p}.ffn_up")), f"{p}.ffn_down")
+
+
+def gated_mlp(
+    activation: Callable[[Float64], Float64],
+) -> Callable[[Tensors, Float64, str], Float64]:
+    def mlp(t: Tensors, x: Float64, p: str) -> Float64:
+        gate = activation(t.linear(x, f"{p}.ffn_gate"))
+        return t.linear(gate * t.linear(x, f"{p}.ffn_up"), f"{p}.ffn_down")
+
+    return mlp
+
+
+def experts_or_mlp(t: Tensors, x: Float64, p: str) -> Float64:
+    if f"{p}.ffn_gate_inp.weight" not in t.all:
+        return plain_mlp(t, x, p)
+    odds = softmax(t.linear(x, f"{p}.ffn_gate_inp"))
+    out = np.zeros_like(x)
+    for row, (token, odd) in enumerate(zip(x, odds, strict=True)):
+        for e in np.argsort(-odd)[:EXPERTS_USED]:
+            up = gelu(t.all[f"{p}.ffn_up_exps.weight"][e] @ token)
+            out[row] += odd[e] * (t.all[f"{p}.ffn_down_exps.weight"][e] @ up)
+    return out
+
+
+def near(length: int) -> Float64:
+    """0 for pairs of tokens at most half a window apart, else minus infinity."""
+    places = np.arange(length)
+    far = np.abs(places[:, None] - places) > WINDOW // 2
+    return np.where(far, -np.inf, 0.0)
+
+
+def modern_bert(t: Tensors, ids: list[int]) -> Float64:
+    x = t.norm(t.all["token_embd.weight"][ids], "token_embd_norm")
+    for layer in range(LAYERS):
+        p = f"blk.{layer}"
+        q, k, v = t.heads(x if layer == 0 else t.norm(x, f"{p}.attn_norm"), p)
+        is_local = layer % 3 > 0
+        base = 10000.0 if is_local else 50000.0
+        bias = near(len(ids)) if is_local else 0.0
+        x = x + t.linear(mixed(rotated(q, base), rotated(k, base), v, bias), f"{p}.attn_output")
+        gate, up = np.split(t.linear(t.norm(x, f"{p}.ffn_norm"), f"{p}.ffn_up"), 2, axis=1)
+        x = x + t.linear(gelu(gate) * up, f"{p}.ffn_down")
+    return t.norm(x, "output_norm")
+
+
+def gemma_embedding(t: Tensors, ids: list[int]) -> Float64:
+    x = t.all["token_embd.weight"][ids] * np.sqrt(t.all["token_embd.weight"].shape[1])
+    for layer in range(LAYERS):
+        p = f"blk.{layer}"
+        q, k, v = t.heads(t.rms(x, f"{p}.attn_norm"), p)
+        is_local = layer % 6 < 5
+        base = 10000.0 if is_local else 50000.0
+        q = rotated(t.rms(q, f"{p}.attn_q_norm"), base)
+        k = rotated(t.rms(k, f"{p}.attn_k_norm"), base)
+        mix = mixed(q, k, v, near(len(ids)) if is_local else 0.0)
+        x = x + t.rms(t.linear(mix, f"{p}.attn_output"), f"{p}.post_attention_norm")
+        out = gated_mlp(gelu_tanh)(t, t.rms(x, f"{p}.ffn_norm"), p)
+        x = x + t.rms(out, f"{p}.post_ffw_norm")
+    return t.rms(x, "output_norm")
+
+
+def llama_like(interleaved: bool) -> Callable[[Tensors, list[int]], Float64]:
+    def forward(t: Tensors, ids: list[int]) -> Float64:
+        x = t.all["token_embd.weight"][ids]
+        for layer in range(LAYERS):
+            p = f"blk.{layer}"
+            q, k, v = t.heads(t.rms(x, f"{p}.attn_norm"), p)
+            q, k = (rotated(part, 50000.0, interleaved) for part in (q, k))
+            x = x + t.linear(mixed(q, k, v), f"{p}.attn_output")
+            x = x + gated_mlp(silu)(t, t.rms(x, f"{p}.ffn_norm"), p)
+        return t.rms(x, "output_norm")
+
+    return forward
+
+
+FORWARDS: Mapping[str, Callable[[Tensors, list[int]], Float64]] = {
+    "bert": lambda t, ids: bert_like(t, ids, plain_attention, plain_mlp),
+    "eurobert": llama_like(interleaved=False),
+    "gemma-embedding": gemma_embedding,
+    "jina-bert-v2": lambda t, ids: bert_like(t, ids, jina_attention, gated_mlp(gelu)),
+    "jina-bert-v3": lambda t, ids: bert_like(t, ids, rope_attention, plain_mlp),
+    "llama-embed": llama_like(interleaved=True),
+    "modern-bert": modern_bert,
+    "nomic-bert": lambda t, ids: bert_like(t, ids, rope_attention, gated_mlp(silu)),
+    "nomic-bert-moe": lambda t, ids: bert_like(t, ids, rope_attention, experts_or_mlp),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_program_is_the_family_s_own(
+    tiny_file: TinyFile, backend: CpuBackend, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(activation, "_half", lambda x: x)  # GELU in full, as others have it
+    path = tiny_file(name, "F32")
+    tensors = Tensors(path)
+    for load in (reference.load, backend.load):
+        for ids, got in zip(TEXTS, hidden_of(path, TEXTS, load), strict=True):
+            want = FORWARDS[name](tensors, ids)
+            assert ((got - want) ** 2).mean() <= 1e-9 * (want**2).mean()
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_company_makes_no_difference(tiny_file: TinyFile, backend: CpuBackend, name: str) -> None:
+    path = tiny_file(name)
+    together = hidden_of(path, TEXTS, backend.load)
+    for ids, rows in zip(TEXTS, together, strict=True):
+        (alone,) = hidden_of(path, [ids], backend.load)
+        np.testing.assert_array_equal(alone.view(np.uint32), rows.view(np.uint32))
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_token_sees_the_last(tiny_file: TinyFile, name: str) -> None:
+    path = tiny_file(name)
+    assert not record_file(path).is_causal
+    assert not architecture(name).causal
+    changed = [*IDS[:-1], (IDS[-1] + 1) % VOCAB]
+    one, other = hidden_of(path, [IDS, changed])
+    assert (np.abs(one - other).max(axis=1) > 1e-4).all()
