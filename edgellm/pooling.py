@@ -3,7 +3,7 @@
 Runs in the engine's thread. Knows nothing of scheduling, batches or how rows are computed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence as Seq
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +38,7 @@ class Pooler:
     def begin(self) -> None:
         pass
 
-    def take(self, rows: Rows) -> bool:
+    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         end = self.sequence.num_computed_tokens
         first = end - len(rows)
         # After a preemption rows may come again, and those before score_from are not wanted.

@@ -104,6 +104,8 @@ def _is_whole(rows: int) -> bool:
 
 
 def _may_guess(sequence: Sequence) -> bool:
-    """A beam takes one row; what a request does not want is not done."""
+    """A beam takes one row, and what is scored goes on with nothing; what a request does not want is
+    not done.
+    """
     params = sequence.params
-    return params.beam_width == 1 and params.speculation == "auto"
+    return sequence.score_from is None and params.beam_width == 1 and params.speculation == "auto"
