@@ -104,8 +104,6 @@ def _is_whole(rows: int) -> bool:
 
 
 def _may_guess(sequence: Sequence) -> bool:
-    """A beam takes one row, and what is scored goes on with nothing; what a request does not want is
-    not done.
-    """
+    """A beam takes one row, what is scored goes on with nothing, and not all requests want it."""
     params = sequence.params
     return sequence.score_from is None and params.beam_width == 1 and params.speculation == "auto"
