@@ -46,7 +46,7 @@ async def find_server(args: argparse.Namespace, load: LoadOptions) -> Served | N
                 "loading",
                 "server",
             )
-        return await _served(args.server, args.model)
+        return await _served(args.server, args.model, may_load=True)
     if is_own_way:
         return None
     try:
@@ -55,11 +55,14 @@ async def find_server(args: argparse.Namespace, load: LoadOptions) -> Served | N
         return None
 
 
-async def _served(address: str, model: str) -> Served:
+async def _served(address: str, model: str, may_load: bool = False) -> Served:
+    """may_load: it may have the model stored, and load it now."""
     client = SocketClient(address, os.environ.get(KEY_VARIABLE))
     infos = await client.models()
     for info in infos:
         if is_meant(info, model):
             return Served(client, info.name)
+    if may_load and (found := await client.use(model)):
+        return Served(client, found.name)
     loaded = ", ".join(info.name for info in infos) or "none"
     raise RequestError(f"the server has no model {model!r}; loaded: {loaded}", "model")

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from edgellm.dialects import can_think, dialect_of
+from edgellm.pull.store import Stored
 from edgellm.server import fields as f
 from edgellm.server.endpoint import Call, Reply, Route
 from edgellm.server.failures import Refusal
@@ -19,7 +20,8 @@ async def version(call: Call) -> Reply:
 
 
 async def tags(call: Call) -> Reply:
-    return {"models": [await _entry(call, info) for info in await call.service.client.models()]}
+    found = [await _entry(call, info) for info in await call.service.client.models()]
+    return {"models": [*found, *map(_stored, await call.service.others())]}
 
 
 async def ps(call: Call) -> Reply:
@@ -86,6 +88,25 @@ async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
         "size": details.size,
         "digest": _digest(details),
         "details": _details(details),
+    }
+
+
+def _stored(model: Stored) -> dict[str, Any]:
+    """A model that is not loaded: what only its file tells is left empty."""
+    return {
+        "name": model.name,
+        "model": model.name,
+        "modified_at": model.date,
+        "size": model.size,
+        "digest": model.sha256,
+        "details": {
+            "parent_model": "",
+            "format": "gguf",
+            "family": "",
+            "families": [],
+            "parameter_size": "",
+            "quantization_level": "",
+        },
     }
 
 

@@ -42,8 +42,9 @@ def usage_of(usage: Usage) -> Mapping[str, Any]:
 
 
 async def models(call: Call) -> Reply:
-    infos = await call.service.client.models()
-    return {"object": "list", "data": [await _entry(call, info) for info in infos]}
+    data = [await _entry(call, info) for info in await call.service.client.models()]
+    data += [_named(call, other.name) for other in await call.service.others()]
+    return {"object": "list", "data": data}
 
 
 async def model(call: Call) -> Reply:
@@ -51,16 +52,15 @@ async def model(call: Call) -> Reply:
     for info in await call.service.client.models():
         if info.name == name:
             return await _entry(call, info)
-    raise RequestError(f"no model {name!r} is loaded", "model")
+    if name in [other.name for other in await call.service.others()]:
+        return _named(call, name)
+    raise RequestError(f"no model {name!r} is loaded or stored here", "model")
 
 
 async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
     details = await call.service.client.details(info.name)
     return {
-        "id": info.name,
-        "object": "model",
-        "created": int(call.service.started),
-        "owned_by": "edgellm",
+        **_named(call, info.name),
         "meta": {
             "n_vocab": info.vocab_size,
             "n_ctx": info.context_length,
@@ -70,6 +70,11 @@ async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
             "size": details.size,
         },
     }
+
+
+def _named(call: Call, name: str) -> dict[str, Any]:
+    created = int(call.service.started)
+    return {"id": name, "object": "model", "created": created, "owned_by": "edgellm"}
 
 
 async def embeddings(call: Call) -> Reply:

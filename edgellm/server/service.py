@@ -1,5 +1,6 @@
 """What all routes share: the engine's client, the limits, the counts. Knows nothing of HTTP."""
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -7,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from edgellm import pull
 from edgellm.catalog import CatalogEntry, load_catalog
 from edgellm.client import Client
 from edgellm.errors import CatalogError, RequestError
@@ -81,6 +83,12 @@ class Service:
         loaded = ", ".join(info.name for info in models)
         what = "no model is named" if name is None else f"no model {name!r} is loaded"
         raise RequestError(f"{what}; loaded: {loaded}", "model")
+
+    async def others(self) -> list[pull.Stored]:
+        """The models that are stored here and not loaded: requests may name them as well."""
+        loaded = {info.name for info in await self.client.models()}
+        found = await asyncio.to_thread(pull.stored_models)
+        return [model for model in found if model.name not in loaded]
 
     def check_load(self, name: str, options: LoadOptions) -> None:
         """CatalogError or RequestError when a request may not load this: names, never paths."""

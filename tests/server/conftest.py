@@ -10,6 +10,14 @@ from tests.server.serving import Running, running
 SAID = "The sky is\nblue."
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_stored() -> Iterator[None]:
+    """What is stored on the machine that tests is of no matter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgellm.pull.stored_models", list)
+        yield
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Says SAID whatever it is asked, on TCP and on a Unix socket."""

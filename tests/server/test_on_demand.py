@@ -10,6 +10,7 @@ import pytest
 from edgellm import manager as manager_module
 from edgellm.errors import RequestError
 from edgellm.manager import Manager
+from edgellm.pull import Stored
 from edgellm.server.fields import keep_alive
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import Running, running
@@ -47,6 +48,19 @@ def test_a_stored_model_comes_in_by_its_name(server: Running) -> None:
     assert (status, completed["model"], completed["choices"][0]["text"]) == (200, "b", "xxx")
     status, tokens = server.ask("POST", "/tokenize", {"content": "ab", "model": "a"})
     assert (status, tokens) == (200, {"tokens": [97, 98]})
+
+
+def test_what_is_stored_is_listed(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat(server, "a", keep_alive=-1)
+    stored = [Stored(name, ("x",), "0" * 64, 7, "2026-01-01", None) for name in ("a", "z")]
+    monkeypatch.setattr("edgellm.pull.stored_models", lambda: stored)
+    listed = [entry["id"] for entry in server.ask("GET", "/v1/models")[1]["data"]]
+    assert (listed.count("a"), listed.count("z"), listed[0]) == (1, 1, "mock")
+    assert server.ask("GET", "/v1/models/z")[1]["id"] == "z"
+    assert server.ask("GET", "/v1/models/y")[0] == 404
+    tags = {model["name"]: model for model in server.ask("GET", "/api/tags")[1]["models"]}
+    assert tags["z"]["size"] == 7 and tags["a"]["size"] != 7
+    assert "z" not in names(server)
 
 
 def test_no_path_is_loaded(server: Running, tmp_path: Path) -> None:
