@@ -72,14 +72,16 @@ def _params(call: Call) -> SamplingParams:
 def _suffix_limit(call: Call) -> int | None:
     """How many tokens of the suffix can be read in the time there is for the prompt.
 
-    What comes before it is in the cache but for the last keystrokes. None: no time is given, or
-    it is not known yet how fast this server reads.
+    What comes before it is in the cache but for the last keystrokes. A power of two, so that a
+    rate which changes a little leaves the prompt, and so the cache, as it was. None: no time is
+    given, or it is not known yet how fast this server reads.
     """
     milliseconds = f.read(call.fields, "t_max_prompt_ms", float)
     rate = call.service.totals.prompt_rate
     if milliseconds is None or milliseconds <= 0 or rate is None:
         return None
-    return max(_LEAST_SUFFIX, int(rate * milliseconds / 1000))
+    tokens = min(int(rate * milliseconds / 1000), 1 << 30)
+    return max(_LEAST_SUFFIX, 1 << tokens.bit_length() >> 1)
 
 
 def _cuts(filled: FimPrompt) -> dict[str, int]:

@@ -8,7 +8,9 @@ import pytest
 
 from edgellm.client.http import exchange, parse_address
 from edgellm.server.answers import llama_timings
+from edgellm.server.endpoint import Call
 from edgellm.server.fields import adapters
+from edgellm.server.llama_completion import _suffix_limit
 from edgellm.types import AdapterInfo, ModelInfo, Timings, Usage
 from tests.server.conftest import SAID
 from tests.server.serving import Running
@@ -144,3 +146,24 @@ def test_what_the_server_tells_of_itself(server: Running) -> None:
 def test_what_is_not_there_says_so(server: Running, target: str) -> None:
     status, answer = server.ask("POST", target, {"input": "x"})
     assert status == 501 and "embedding" in str(answer) or "reranking" in str(answer)
+
+
+def test_a_hole_of_the_completions_route(server: Running) -> None:
+    fields = {"prompt": "def f(", "suffix": "return", "max_tokens": 3, "temperature": 0}
+    answer = ask(server, "/v1/completions", **fields)
+    assert answer["choices"][0]["text"] == "The"
+    tokens = len("def f(") + len("return") + len(("bos", "prefix", "suffix", "middle"))
+    assert answer["usage"]["prompt_tokens"] == tokens
+
+
+def test_a_little_faster_leaves_the_suffix_as_it_was(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    totals = server.service.totals
+    limits = set()
+    for rate in range(300, 500, 10):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(totals), "prompt_rate", rate)
+            fields = {"t_max_prompt_ms": 1000.0}
+            limits.add(_suffix_limit(Call(server.service, fields, {}, {})))
+    assert limits == {256}
