@@ -18,6 +18,7 @@ from edgellm.types import DEFAULT_CONTEXT
 
 _KV_BYTES = 2  # f16
 _MAX_LAYERS = 4096
+_CHANNEL_MIX = "channel_mix_lerp_k.weight", "channel_mix_lerp_r.weight"
 _CONVOLUTION = re.compile(r"(ssm_conv1d(_[qkv])?|shortconv\.conv)\.weight")
 _BLOCK = re.compile(r"blk\.(\d{1,4})\.(.+)")
 
@@ -159,6 +160,7 @@ def _state_bytes(file: GGUFFile, architecture: str) -> int:
         file.integer(f"{architecture}.{key}") or 0
         for key in ("ssm.inner_size", "ssm.state_size", "kda.head_dim", "wkv.head_size")
     )
+    mixes_once = "blk.0.time_mix_lerp_x.weight" in file.tensors
     numbers = 0
     for tensor in file.tensors.values():
         found = _BLOCK.fullmatch(tensor.name)
@@ -169,8 +171,12 @@ def _state_bytes(file: GGUFFile, architecture: str) -> int:
             numbers += inner * size
         elif part == "ssm_dt.bias":
             numbers += tensor.num_elements * kda
-        elif part == "time_mix_lerp_fused.weight":  # a row back for each part, and one for the rest
-            numbers += tensor.num_elements + tensor.columns * (1 + wkv)
+        elif part == "time_mix_receptance.weight":
+            numbers += tensor.rows * wkv
+        elif part in ("time_mix_lerp_x.weight", *_CHANNEL_MIX):  # a row back
+            numbers += tensor.columns
+        elif part == "time_mix_lerp_fused.weight" and not mixes_once:  # one for each part
+            numbers += tensor.num_elements
     return 4 * numbers
 
 

@@ -28,12 +28,29 @@ NO_LANGUAGE_MODELS: Mapping[str, str] = {
     "wavtokenizer-dec": "a vocoder: it turns audio tokens into sound",
     "whisper": "a speech recogniser",
     **dict.fromkeys(
+        ("eagle3", "dflash", "gemma4-assistant"),
+        "a drafter, which guesses tokens ahead for another model",
+    ),
+    **dict.fromkeys(
         ("flux", "sd1", "sdxl", "sd3", "aura", "ltxv", "hyvid", "wan", "cosmos", "hidream",
          "lumina2", "qwen_image"),
         _IMAGES,
     ),
 }  # fmt: skip
 
+_DIFFUSION = "it generates text by diffusion, all tokens at once in several passes, not one by one"
+_SPARSE = "an indexer picks the tokens that attention sees"
+
+# Language models that are known and not run, and why.
+NOT_RUN: Mapping[str, str] = {
+    **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1", "diffusion-gemma"), _DIFFUSION),
+    **dict.fromkeys(("deepseek32", "glm-dsa"), _SPARSE),
+    "deepseek4": f"{_SPARSE}, and the residual stream is several that mix by hyper-connections",
+    "chameleon": "its vocabulary mixes text and images",
+    "gptj": "no tool writes complete files of it",
+    "grovemoe": "its experts come in groups, each with another expert beside it",
+    "talkie": "its layers add the embedding again, and it norms without weights",
+}
 
 # By general.type: files that go with a model and may carry its architecture's name.
 PARTS: Mapping[str, str] = {
@@ -50,12 +67,16 @@ def refuse_parts(kind: str | None) -> None:
 
 
 def architecture(name: str) -> Architecture:
-    """The row of `name`; GGUFError that says what the file is, or the names that are known."""
+    """The row of `name`; GGUFError that says what the file is, what is missing for it, or the names
+    that are known.
+    """
     if name in NO_LANGUAGE_MODELS:
         raise GGUFError(
             f"the file holds {NO_LANGUAGE_MODELS[name]} (architecture {name!r}): "
             "give the file of a language model"
         )
+    if name in NOT_RUN:
+        raise GGUFError(f"architecture {name!r} is not supported: {NOT_RUN[name]}")
     if name not in ARCHITECTURES:
         known = ", ".join(sorted(ARCHITECTURES))
         raise GGUFError(f"architecture {name!r} is not supported; edgellm runs: {known}")

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import open_gguf
-from edgellm.models import ModelConfig, read_config
+from edgellm.models import ARCHITECTURES, ModelConfig, read_config
+from edgellm.models.registry import NOT_RUN
 from tests.gguf_writer import float32, uint64, write_gguf
 from tests.models.recipes.parts import LAYERS
 from tests.models.tiny import metadata
@@ -160,6 +161,42 @@ def test_a_file_that_holds_no_language_model_is_refused_by_what_it_is(
         pytest.raises(GGUFError, match=rf"projector|speech|images.*{name}"),
     ):
         read_config(file)
+
+
+@pytest.mark.parametrize("name", NOT_RUN)
+def test_a_model_that_is_known_and_not_run_is_refused_by_what_it_needs(
+    tmp_path: Path, name: str
+) -> None:
+    assert name not in ARCHITECTURES
+    path = write_gguf(tmp_path / "x.gguf", {"general.architecture": name})
+    with open_gguf(path) as file, pytest.raises(GGUFError, match=f"{name}.*{NOT_RUN[name]}"):
+        read_config(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("grok", "attention.temperature_length"), ("deepseek2-ocr", "attention.sliding_window")],
+)
+def test_a_key_that_asks_for_what_is_not_done_is_refused(
+    tmp_path: Path, name: str, key: str
+) -> None:
+    with pytest.raises(GGUFError, match=rf"{name}\.{key} is given.*not supported"):
+        config_of(tmp_path, name, **{key: 16})
+
+
+def test_keys_may_raise_the_base_of_rotation_and_leave_dimensions_out(tmp_path: Path) -> None:
+    raised = config_of(tmp_path, "hunyuan_vl")
+    assert raised.rope_base == pytest.approx(50000.0 * 1000.0 ** (32 / 30))
+    halved = config_of(tmp_path, "step35")
+    assert (halved.rotary_dim, halved.local_rotary_dim) == (16, 32)
+
+
+def test_llama4_has_windows_unless_the_file_says_0(tmp_path: Path) -> None:
+    for window, expected in ((None, 8192), (16, 16), (0, None)):
+        config = config_of(tmp_path, "llama4", **{"attention.sliding_window": window})
+        assert config.windows[0] == expected
+        row = ARCHITECTURES["llama4"]
+        assert row.rotates(config, 3) == (window == 0)
 
 
 def test_an_adapter_is_refused_as_one(tmp_path: Path) -> None:

@@ -89,6 +89,12 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "chatglm": Architecture(rope="interleaved"),
     "codeshell": Architecture(rope="split", norm="layer", activation="gelu_tanh", gated=False),
+    "cogvlm": Architecture(  # text
+        rope="split",
+        unused=tuple(
+            f"vis_{name}.weight" for name in ("attn_qkv", "attn_output", "gate", "up", "down")
+        ),
+    ),
     "cohere2": Architecture(
         rope="interleaved",
         rotates=is_windowed,

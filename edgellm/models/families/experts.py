@@ -71,6 +71,9 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "deepseek": Architecture(rope="interleaved"),
     "deepseek2": Architecture(rope="interleaved"),
+    "deepseek2-ocr": Architecture(  # text
+        rope="split", refused_keys=("attention.sliding_window",)
+    ),
     "dots1": Architecture(rope="split", gating="sigmoid"),
     "ernie4_5-moe": Architecture(
         rope="interleaved", normalize_gates=True, absent=("attn_output.bias",)

@@ -87,6 +87,7 @@ RECIPES: dict[str, Recipe] = {
         {**FUSED_ATTENTION, **biases(FUSED_QKV), **FUSED_MLP}, keys={"rope.dimension_count": 16}
     ),
     "codeshell": Recipe(GPT, LAYER_NORM),
+    "cogvlm": Recipe({**FUSED_ATTENTION, **MLP}),
     "cohere2": Recipe(PARALLEL, keys={"logit_scale": 0.25}, windowed=EVERY_FOURTH_SEES_ALL),
     "command-r": Recipe({**PARALLEL, **QK_NORM_OF_EACH_HEAD}, keys={"logit_scale": 0.25}),
     "deci": Recipe(

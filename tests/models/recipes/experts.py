@@ -153,6 +153,9 @@ RECIPES: dict[str, Recipe] = {
         {**LATENT, **TWO_MATRICES, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
         keys={**SHARED_KEYS, **LATENT_KEYS, "expert_weights_norm": True, "expert_gating_func": 2},
     ),
+    "deepseek2-ocr": Recipe(
+        {**MIXTRAL, **SHARED}, keys={**SHARED_KEYS, "attention.sliding_window": 0}
+    ),
     "dots1": Recipe({**MIXTRAL, **QK_NORM, **BIAS, **SHARED}, keys=SHARED_KEYS),
     "ernie4_5-moe": Recipe({**MIXTRAL, **BIAS, **SHARED}, keys=SHARED_KEYS),
     "exaone-moe": Recipe(
