@@ -11,6 +11,8 @@ from edgellm.errors import GGUFError
 from edgellm.gguf_loader import open_gguf
 from edgellm.summary import ModelSummary, summarize
 from tests.gguf_writer import F16, F32, Q8_0, Tensor, write_gguf
+from tests.models.running import record_file
+from tests.models.tiny import write_tiny
 
 BASE = {
     "general.architecture": "llama",
@@ -128,6 +130,14 @@ def test_the_cache_is_reckoned_layer_by_layer(
     memory = describe(tmp_path, extra, tensors, context=100).memory
     assert memory.kv_cache == expected
     assert memory.total == memory.weights + expected
+
+
+@pytest.mark.parametrize("name", ["rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", "mamba2", "qwen35"])
+def test_states_are_those_that_the_program_keeps(tmp_path: Path, name: str) -> None:
+    path = write_tiny(tmp_path, name)
+    states = record_file(path).state_layers
+    with open_gguf(path) as file:
+        assert summarize(file).memory.states == 4 * sum(s.rows * s.width for s in states)
 
 
 def test_states_are_reckoned_whatever_the_context(tmp_path: Path) -> None:

@@ -82,9 +82,9 @@ class Architecture:
     sections_split: a file with sections of rotary dimensions (for images) pairs "split".
     rotates: which layers rotate queries and keys. local_rope: windowed layers rotate without
     scaling, by a base of their own: local_rope_base unless a key says another, None is the base of
-    all. rotary_divisor: layers without a window rotate so many times less dimensions than the file
-    says. yarn_truncate, yarn_beta_fast: see RopeScaling. ntk_alpha: a key of the file raises the
-    base.
+    all. local_rope_scaled: they are scaled as all are, by the base that a key gives them.
+    rotary_divisor: layers without a window rotate so many times less dimensions than the file says.
+    yarn_truncate, yarn_beta_fast: see RopeScaling. ntk_alpha: a key of the file raises the base.
     window_period: of so many layers the last sees everything and the others a sliding window; 1:
     none is windowed. all_windowed: every layer is. full_first: the first of a period sees
     everything instead. causal: tokens see only what comes before them, unless a key says otherwise.
@@ -115,10 +115,10 @@ class Architecture:
     left.
     gating, normalize_gates: how experts are weighted unless keys say it. experts_share_width: the
     experts that a token sees are together as wide as a block without any, unless a key says how
-    wide one is. shared_experts: how many all tokens share, unless a key says it. shared_factor:
-    multiplies the sum of these and the chosen. weigh_inputs: what experts read is weighted, not
-    what they give. early_router: reads the layer's input. activation_alpha, activation_limit: see
-    Builder.gated.
+    wide one is. shared_experts: how many all tokens share, unless a key says it.
+    shared_width_each: the file's width of those is that of one. shared_factor: multiplies the sum
+    of these and the chosen. weigh_inputs: what experts read is weighted, not what they give.
+    early_router: reads the layer's input. activation_alpha, activation_limit: see Builder.gated.
     own_kv_layers: so many layers have keys and values, unless a key says it. per_layer_input_width:
     likewise. altup: the residual stream is several; see altup.py. may_skip: layers without heads
     have no attention, those without keys a matrix instead, those of width 0 no feed-forward block.
@@ -131,6 +131,7 @@ class Architecture:
     rotates: Callable[["ModelConfig", int], bool] = every_layer
     local_rope: bool = False
     local_rope_base: float | None = None
+    local_rope_scaled: bool = False
     rotary_divisor: int = 1
     yarn_truncate: bool = True
     yarn_beta_fast: float = 32.0
@@ -179,6 +180,7 @@ class Architecture:
     normalize_gates: bool = False
     experts_share_width: bool = False
     shared_experts: int = 0
+    shared_width_each: bool = False
     shared_factor: float = 1.0
     weigh_inputs: bool = False
     early_router: bool = False

@@ -61,7 +61,7 @@ def read_experts(
         count=count,
         used=used,
         intermediate_size=sizes,
-        shared_intermediate_size=_widths(keys, "expert_shared_feed_forward_length", shared),
+        shared_intermediate_size=_shared_widths(keys, row, num_shared, shared),
         gating=GATINGS[gating] if gating else row.gating,
         normalize=row.normalize_gates or keys.boolean("expert_weights_norm") is True,
         factor=keys.optional_number("expert_weights_scale") or 1.0,
@@ -90,6 +90,17 @@ def _widths(keys: Keys, key: str, default: tuple[int, ...]) -> tuple[int, ...]:
     """Per layer; writers put 0 where there is nothing to say."""
     widths = keys.per_layer(key, len(default), 0, MAX_WIDTH, default=default)
     return tuple(width or other for width, other in zip(widths, default, strict=True))
+
+
+def _shared_widths(
+    keys: Keys, row: Architecture, num_shared: int, default: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Of all that is shared together; some files say how wide each is."""
+    key = "expert_shared_feed_forward_length"
+    widths = _widths(keys, key, default)
+    if not row.shared_width_each or not keys.has(key):
+        return widths
+    return tuple(width * max(num_shared, 1) for width in widths)
 
 
 def _groups(keys: Keys, count: int, used: int) -> tuple[int, int]:

@@ -126,9 +126,13 @@ class Recorder:
     def rope_table(self, layer: int) -> Value:
         """Cosines and sines for a layer; recorded once for all layers that share them."""
         windowed = self.config.windows[layer] is not None
-        local = windowed and self.architecture.local_rope
+        row, config = self.architecture, self.config
+        is_own = row.local_rope_scaled and config.local_rope_base != config.rope_base
+        local = windowed and (row.local_rope or is_own)
         if local not in self._rope_tables:
-            self._rope_tables[local] = self._local_rope() if local else self._rope()
+            base = config.local_rope_base if local else config.rope_base
+            is_plain = local and not row.local_rope_scaled
+            self._rope_tables[local] = self._local_rope() if is_plain else self._rope(base)
         return self._rope_tables[local]
 
     def _local_rope(self) -> Value:
@@ -139,11 +143,11 @@ class Recorder:
             )
         )
 
-    def _rope(self) -> Value:
+    def _rope(self, base: float) -> Value:
         config = self.config
         frequencies = inverse_frequencies(
             config.rotary_dim,
-            config.rope_base,
+            base,
             config.rope_scaling,
             self._rope_divisors(),
             self.context_length,

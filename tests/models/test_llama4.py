@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.gguf_writer import Tensor
 from tests.models.recipes.experts import SHARED_FF
 from tests.models.recipes.parts import (
     CONTEXT,
@@ -92,6 +93,16 @@ def forward(ids: list[int]) -> Array:
 def test_logits_are_those_of_the_formulas(tmp_path: Path) -> None:
     got = logits_of(write_tiny(tmp_path, "llama4", format_name="F32"), IDS)
     np.testing.assert_allclose(got, forward(IDS), rtol=1e-4, atol=1e-4)
+
+
+def test_a_key_gives_windowed_layers_a_base_of_their_own(tmp_path: Path) -> None:
+    def edit(keys: dict[str, object], tensors: list[Tensor]) -> None:
+        keys |= {"llama4.rope.freq_base_swa": 123.0, "llama4.rope.scaling.factor": 4.0}
+
+    program = record_file(write_tiny(tmp_path, "llama4", edit))
+    (table,) = [call.weights[0] for call in program.calls if call.op == "rope_table"]
+    want = 123.0 ** -(np.arange(HEAD_DIM // 2) / (HEAD_DIM // 2)) / 4
+    np.testing.assert_allclose(table.data.view(np.float32)[0], want, rtol=1e-6)
 
 
 def test_queries_without_positions_grow_from_8192_on(tmp_path: Path) -> None:

@@ -48,13 +48,14 @@ ROWS: Mapping[str, Architecture] = {
     "afmoe": Architecture(
         rope="split",
         rotates=dense.not_every_fourth,
+        local_rope_scaled=True,
         window_period=4,
         embedding_factor=dense.root_of_hidden_size,
         gating="sigmoid",
     ),
     "arctic": Architecture(rope="interleaved", normalize_gates=True),
     "bailingmoe": Architecture(rope="interleaved"),
-    "bailingmoe2": Architecture(rope="split", gating="sigmoid"),
+    "bailingmoe2": Architecture(rope="split", gating="sigmoid", shared_width_each=True),
     "cohere2moe": Architecture(
         rope="interleaved",
         rotates=_is_windowed_or_dense,
@@ -121,6 +122,7 @@ ROWS: Mapping[str, Architecture] = {
     "llama4": Architecture(
         rope="interleaved",
         rotates=_not_every_fourth_of_windowed,
+        local_rope_scaled=True,
         window_period=4,
         default_window=8192,
         chunked_windows=True,
@@ -150,6 +152,7 @@ ROWS: Mapping[str, Architecture] = {
     "smallthinker": Architecture(
         rope="split",
         rotates=_not_first_of_four_of_windowed,
+        local_rope_scaled=True,
         window_period=4,
         full_first=True,
         activation="relu",

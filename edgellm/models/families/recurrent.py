@@ -26,7 +26,7 @@ ROWS: Mapping[str, Architecture] = {
         normalize_gates=True,
         absent=("attn_q.bias", "attn_k.bias", "attn_v.bias"),
     ),
-    "lfm2": Architecture(rope="split", output_norm="token_embd_norm"),
+    "lfm2": Architecture(rope="split", output_norm="token_embd_norm", all_windowed=True),
     "lfm2moe": Architecture(
         rope="split", output_norm="token_embd_norm", gating="sigmoid", normalize_gates=True
     ),

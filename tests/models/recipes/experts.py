@@ -128,6 +128,8 @@ RECIPES: dict[str, Recipe] = {
         keys={
             **SHARED_KEYS,
             "expert_count": 4,
+            "expert_shared_count": 2,
+            "expert_shared_feed_forward_length": SHARED_FF // 2,
             "expert_group_count": 2,
             "expert_group_used_count": 1,
             "expert_weights_norm": True,

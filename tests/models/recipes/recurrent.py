@@ -165,13 +165,19 @@ KV_HEADS_OF_LAYERS = [KV_HEADS if layer in ATTENDS else 0 for layer in range(LAY
 HYBRID = {"attention.head_count_kv": KV_HEADS_OF_LAYERS}
 
 
-def hybrid(recurrent: Shapes, attention: Shapes, keys: dict[str, object], **more: Shapes) -> Recipe:
+def hybrid(
+    recurrent: Shapes,
+    attention: Shapes,
+    keys: dict[str, object],
+    windowed: bool = False,
+    **more: Shapes,
+) -> Recipe:
     """Recurrent layers, and attention in two of them."""
     return Recipe(
         {**ATTN_NORM, **recurrent},
         keys={**keys, **HYBRID},
         other=dict.fromkeys(ATTENDS, attention),
-        windowed=(False,) * len(ATTENDS),
+        windowed=(windowed,) * len(ATTENDS),
         **more,
     )
 
@@ -262,6 +268,7 @@ RECIPES: dict[str, Recipe] = {
         {**SHORT_CONVOLUTION, **MLP},
         {**ATTENTION, **QK_NORM, **MLP},
         {"shortconv.l_cache": 3},
+        windowed=True,
         top={"token_embd_norm.weight": (HIDDEN,)},
     ),
     "lfm2moe": hybrid(
