@@ -29,6 +29,7 @@ class Action:
     def shown_key(self) -> str:
         """The key as people write it."""
         names = {"ctrl": "Ctrl", "alt": "Alt", "escape": "Esc", "left": "←", "right": "→"}
+        names |= {"up": "↑", "down": "↓"}
         return "+".join(names.get(part, part.upper()) for part in self.key.split("+"))
 
 
@@ -57,11 +58,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("save", "ctrl+s", "Save as .md or .json", "Files", files.save, "FILE"),
     Action("import", "alt+i", "Open a saved chat", "Files", files.load, "FILE"),
     Action("copy", "alt+c", "Copy the answer", "Files", files.copy),
-    Action("code", "alt+k", "Copy its last code block", "Files", files.copy_code),
+    Action("code", "alt+k", "Copy the chosen or last code block", "Files", files.copy_code),
     Action("schema", "alt+j", "Answers as a JSON schema says", "Files", files.schema, "FILE"),
     Action("model", "ctrl+l", "Choose a model", "View", views.model, "NAME"),
     Action("settings", "ctrl+t", "Sampling settings", "View", views.settings, "NAME=VALUE"),
     Action("chats", "ctrl+b", "List of chats", "View", views.chats),
+    Action("above", "alt+up", "Choose the code block above", "View", views.code_above),
+    Action("below", "alt+down", "Choose the code block below", "View", views.code_below),
     Action("raw", "f9", "The prompt as the model sees it", "View", views.raw),
     Action("engine", "alt+e", "What the engine is doing", "View", views.engine),
     Action("theme", "alt+t", "Next theme", "View", views.theme, "NAME"),

@@ -85,6 +85,7 @@ class ChatApp(App[None]):
         self.is_showing_archived = False
         self._open: dict[int, Chat] = {}  # those that are shown or in which an answer is written
         self._done: set[int] = set()  # conversations with an answer that nobody has seen
+        self._acceptance: dict[int, float | None] = {}  # by message, of answers of this run
         self._query = ""
         self._version = 0
         self._memory: int | None = None
@@ -365,6 +366,8 @@ class ChatApp(App[None]):
         """An answer has begun or ended, or a model is being loaded."""
         if generation is not None:
             chat, is_over = generation.chat, generation.message.finish_reason is not None
+            if is_over:
+                self._acceptance[generation.message.id] = generation.acceptance
             if is_over and chat is not self.chat:
                 self._done.add(chat.id)
                 if chat.id not in self.session.busy():
@@ -424,4 +427,5 @@ class ChatApp(App[None]):
             used=answer.prompt_tokens + len(answer.token_ids),
             rate=answer.tokens_per_second,
             first_token=answer.first_token,
+            acceptance=self._acceptance.get(answer.id),
         )

@@ -27,6 +27,7 @@ class Generation:
     save: Save
     error: Exception | None = None
     prompt_tokens: int = 0
+    acceptance: float | None = None  # the share of tokens guessed ahead that were right
     _text: list[str] = field(default_factory=list)
     _ids: list[int] = field(default_factory=list)
     _times: list[float] = field(default_factory=list)
@@ -66,6 +67,7 @@ class Generation:
                 async for event in stream:
                     self._take(event)
                     last = event
+            self.acceptance = _acceptance(last)
             reason = (last and last.finish_reason) or "abort"
         except asyncio.CancelledError:
             reason = "abort"
@@ -125,6 +127,12 @@ class Generation:
                 tokens_per_second=_rate(last),
             )
         )
+
+
+def _acceptance(last: TokenEvent | None) -> float | None:
+    if last is None or last.usage is None or not last.usage.drafted_tokens:
+        return None
+    return last.usage.accepted_tokens / last.usage.drafted_tokens
 
 
 def _rate(last: TokenEvent | None) -> float | None:

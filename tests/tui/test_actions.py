@@ -299,6 +299,17 @@ async def test_copy(tmp_path: Path) -> None:
         await until(pilot, lambda: pilot.app.clipboard == "x = 1\n")
 
 
+@asynchronous
+async def test_choose_a_code_block(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda prompt: "".join(f"```\n{n}\n```\n\nthen\n\n" for n in "abc"))
+    async with chatting(tmp_path, client) as pilot:
+        await say(pilot, "hi")
+        for key, code in (("up", "c"), ("up", "b"), ("down", "c"), ("down", "a")):
+            await pilot.press(f"alt+{key}", "alt+k")
+            await until(pilot, lambda code=code: pilot.app.clipboard == f"{code}\n")
+        assert app_of(pilot).selected == shown(app_of(pilot))[-1]
+
+
 def test_code_blocks_of_both_fences() -> None:
     text = "````md\n```\nin\n```\n````\ntext\n~~~\nb\n~~~\n"
     assert code_blocks(text) == ["```\nin\n```\n", "b\n"]

@@ -15,6 +15,7 @@ from edgellm.tui.history import Store
 from edgellm.tui.screens.models import ModelScreen
 from edgellm.tui.themes import THEMES
 from edgellm.tui.widgets.conversation_list import BUSY, DONE
+from edgellm.tui.widgets.status_bar import Status, StatusBar
 from tests.tui.scripted import (
     ScriptedClient,
     ScriptedEngine,
@@ -147,6 +148,13 @@ async def test_a_crash_of_the_engine(tmp_path: Path) -> None:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: texts(pilot)[-1] == " and more")
         assert engine.starts == 2
+
+
+def test_acceptance_is_in_the_status_bar() -> None:
+    assert "guessed" not in str(StatusBar().render())
+    bar = StatusBar()
+    bar.status = Status(acceptance=0.625)
+    assert "62% guessed right" in str(bar.render())
 
 
 @asynchronous

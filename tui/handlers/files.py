@@ -73,6 +73,12 @@ async def copy(app: "ChatApp", _: str) -> None:
 
 
 async def copy_code(app: "ChatApp", _: str) -> None:
+    """The block that has the focus, or the last one."""
+    focused = app.transcript.focused_code
+    if focused is not None:
+        app.copy_to_clipboard(focused.code.rstrip("\n") + "\n")
+        app.notify("code copied")
+        return
     message = app.selected or app.last("assistant")
     blocks = code_blocks(app.chat.messages[message.id].content) if message else []
     if not blocks:

@@ -43,6 +43,19 @@ async def raw(app: "ChatApp", _: str) -> None:
     await app.push_screen(RawPromptScreen(ids, await client.pieces(ids, info.name)))
 
 
+async def code_above(app: "ChatApp", _: str) -> None:
+    _move_to_code(app, -1)
+
+
+async def code_below(app: "ChatApp", _: str) -> None:
+    _move_to_code(app, 1)
+
+
+def _move_to_code(app: "ChatApp", step: int) -> None:
+    if not app.transcript.focus_code(step):
+        raise RequestError("there is no code block here")
+
+
 async def engine(app: "ChatApp", _: str) -> None:
     await app.push_screen(EngineScreen(app.session))
 

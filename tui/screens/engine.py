@@ -1,4 +1,4 @@
-"""A live view of what the engine is doing: the batch, the steps, the weights read."""
+"""A live view of what the engine is doing: the batch, the steps, what they may read."""
 
 import time
 from pathlib import Path
@@ -79,7 +79,8 @@ def _lines(
     ]
     if info is not None and Path(info.path).is_file():
         weights = Path(info.path).stat().st_size
-        lines.append(
-            f"  weights          {size(weights)} times steps: {size(weights * steps)} per second"
-        )
+        lines += [
+            f"  weights          {size(weights)}, about {size(weights * steps)} read per second",
+            "                   reckoned from the steps, not measured; experts read less",
+        ]
     return lines

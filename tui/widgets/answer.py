@@ -1,176 +1,78 @@
-"""Markdown that stays quick while it grows: only the end of a long list or code block is drawn
-anew, and code is coloured when it comes into sight.
-
-Textual's own blocks are kept; those that it would rebuild whole at every addition are replaced.
-"""
+"""The Markdown of an answer in parts: only the last one grows, those out of sight are folded."""
 
 from typing import Any
 
-from rich.cells import cell_len
-from textual.app import ComposeResult
-from textual.content import Content
-from textual.geometry import Size
-from textual.widget import Widget
-from textual.widgets import Markdown, Static
-from textual.widgets.markdown import MarkdownBlock, MarkdownFence
+from markdown_it import MarkdownIt
+from textual.containers import Vertical
+from textual.message import Message
 
-# Names of Textual's that its documentation leaves out.
-from textual.widgets._markdown import (  # isort: skip
-    MarkdownBullet,
-    MarkdownList,
-    MarkdownListItem,
-    MarkdownOrderedListItem,
-)
-from textual.containers import Horizontal, Vertical
+from edgellm.tui.widgets.fold import Fold
+from edgellm.tui.widgets.markdown_part import MarkdownPart
 
-_CHUNK = 40  # lines of code that are coloured at once; colours do not reach over its end
+_PART = 1500  # characters of a part, or more where a block is longer
 
 
-class CodeChunk(Static):
-    """Some lines of a code block. Its size is known without colouring it."""
+class Answer(Vertical):
+    """Shows Markdown that may be added to."""
 
-    def __init__(self, code: str, block: "CodeBlock") -> None:
-        super().__init__(markup=False)
-        self.code = code
-        self._block = block
-        self._coloured: Content | None = None
-
-    def change(self, code: str) -> None:
-        if code != self.code:
-            self.code = code
-            self.recolour(layout=True)
-
-    def recolour(self, layout: bool = False) -> None:
-        self._coloured = None
-        self.refresh(layout=layout)
-
-    def get_content_width(self, container: Size, viewport: Size) -> int:
-        return max(map(cell_len, self.code.expandtabs(8).split("\n")))
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self.code.count("\n") + 1
-
-    def render(self) -> Content:
-        if self._coloured is None:
-            self._coloured = MarkdownFence.highlight(
-                self.code,
-                self._block.lexer,
-                ansi=self.app.native_ansi_color,
-                dark=self.app.current_theme.dark,
-            )
-        return self._coloured
-
-
-class CodeBlock(MarkdownFence):
-    """A fence of any length."""
-
-    @classmethod
-    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
-        return Content(code)  # the chunks do that
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            for code in _chunks(self.code):
-                yield CodeChunk(code, self)
-
-    def set_content(self, content: Content) -> None:
-        self._content = content
-
-    def notify_style_update(self) -> None:
-        Widget.notify_style_update(self)
-        for chunk in self.query(CodeChunk):
-            chunk.recolour()
-
-    async def _update_from_block(self, block: MarkdownBlock) -> None:
-        if not isinstance(block, CodeBlock) or not self.query(CodeChunk):
-            await MarkdownBlock._update_from_block(self, block)
-            return
-        self._copy_context(block)
-        codes = _chunks(self.code)
-        chunks = list(self.query(CodeChunk))
-        for chunk, code in zip(chunks, codes, strict=False):
-            chunk.change(code)
-        for chunk in chunks[len(codes) :]:
-            await chunk.remove()
-        new = [CodeChunk(code, self) for code in codes[len(chunks) :]]
-        await self.query_one(Vertical).mount_all(new)
-
-
-class GrowingList(MarkdownList):
-    """A list of which only the last item changes, and to which items are added."""
-
-    DEFAULT_CSS = """
-    GrowingList {
-        margin: 0 0 1 0;
-        & Horizontal, & Vertical { height: auto; width: 1fr; }
-    }
-    """
-
-    def compose(self) -> ComposeResult:
-        yield from self.rows()
-
-    def rows(self) -> list[Widget]:
-        """A row per item that has been parsed and is not shown yet."""
-        items = [block for block in self._blocks if isinstance(block, MarkdownListItem)]
-        self._blocks.clear()
-        return [Horizontal(_mark(item), Vertical(*item._blocks)) for item in items]
-
-    async def _update_from_block(self, block: MarkdownBlock) -> None:
-        shown = list(self.children)
-        if not isinstance(block, GrowingList) or not 0 < len(shown) <= len(block._blocks):
-            await super()._update_from_block(block)
-            return
-        self._copy_context(block)
-        await _grow(shown[-1].query_one(Vertical), block._blocks[len(shown) - 1]._blocks)
-        del block._blocks[: len(shown)]
-        await self.mount_all(block.rows())
-
-
-def _mark(item: MarkdownListItem) -> MarkdownBullet:
-    mark = MarkdownBullet()
-    is_ordered = isinstance(item, MarkdownOrderedListItem)
-    mark.symbol = f"{item.bullet:>2}. " if is_ordered else item.bullet
-    return mark
-
-
-class Answer(Markdown):
-    """Markdown of an answer."""
-
-    BLOCKS = {
-        **Markdown.BLOCKS,
-        "fence": CodeBlock,
-        "code_block": CodeBlock,
-        "bullet_list_open": GrowingList,
-        "ordered_list_open": GrowingList,
-    }
+    class Grown(Message):
+        """Says that its height has changed."""
 
     def __init__(self, **arguments: Any) -> None:
-        super().__init__(open_links=False, **arguments)
+        super().__init__(**arguments)
+        self.source = ""
+        self._references: dict[str, Any] = {}  # link definitions, which hold in all parts
+        self._last = MarkdownPart(self._references)
+
+    async def update(self, source: str) -> None:
+        """Shows other text."""
+        self.source = source
+        self._references.clear()
+        *done, last = _parts(source, self._references)
+        with self.app.batch_update():
+            await self.remove_children()
+            parts = [MarkdownPart(self._references, part) for part in done]
+            await self.mount_all([Fold(part, closed=True) for part in parts])
+            await self._begin(last)
+        self.post_message(self.Grown())
+
+    async def append(self, more: str) -> None:
+        """Shows more text at the end."""
+        self.source += more
+        if not self._last.is_attached:
+            await self._begin("")
+        await self._last.append(more)
+        if len(self._last.source) > _PART:
+            await self._cut()
+        self.post_message(self.Grown())
+
+    async def _cut(self) -> None:
+        """What is finished of the last part stays; the rest begins a new one."""
+        with self.app.batch_update():
+            if end := await self._last.cut():
+                fold = self._last.parent
+                if isinstance(fold, Fold):
+                    fold.close()
+                await self._begin(end)
+
+    async def _begin(self, source: str) -> None:
+        self._last = MarkdownPart(self._references)
+        await self.mount(Fold(self._last))
+        if source:
+            await self._last.append(source)
 
 
-async def _grow(box: Widget, blocks: list[MarkdownBlock]) -> None:
-    """Makes the blocks in the box those given, which have the same beginning."""
-    old = [child for child in box.children if isinstance(child, MarkdownBlock)]
-    if old and len(blocks) >= len(old) and type(old[-1]) is type(blocks[len(old) - 1]):
-        await _update(old[-1], blocks[len(old) - 1], box)
-        await box.mount_all(blocks[len(old) :])
-    else:
-        await box.remove_children()
-        await box.mount_all(blocks)
-
-
-async def _update(old: MarkdownBlock, new: MarkdownBlock, box: Widget) -> None:
-    """Like Textual's own update, which would put a replaced block at the end of the document."""
-    if isinstance(old, CodeBlock | GrowingList):
-        await old._update_from_block(new)
-    elif new._blocks or old.children:
-        await old.remove()
-        await box.mount(new)
-    else:
-        old._copy_context(new)
-        old.set_content(new._content)
-
-
-def _chunks(code: str) -> list[str]:
-    lines = code.split("\n")
-    return ["\n".join(lines[at : at + _CHUNK]) for at in range(0, len(lines), _CHUNK)]
+def _parts(source: str, references: dict[str, Any]) -> list[str]:
+    """The text cut between blocks into parts of about the same size; finds the references."""
+    lines = source.splitlines(keepends=True)
+    parts = [""]
+    at = 0
+    blocks = MarkdownIt("gfm-like").disable("inline")
+    for token in blocks.parse(source, {"references": references}):
+        if token.level == 0 and token.map is not None and token.map[0] > at:
+            parts[-1] += "".join(lines[at : token.map[0]])
+            at = token.map[0]
+            if len(parts[-1]) > _PART:
+                parts.append("")
+    parts[-1] += "".join(lines[at:])
+    return parts

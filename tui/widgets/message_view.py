@@ -12,6 +12,7 @@ from edgellm.tui.attachments import detach
 from edgellm.tui.chat import Message, model_name
 from edgellm.tui.generation import Generation
 from edgellm.tui.widgets.answer import Answer
+from edgellm.tui.widgets.markdown_part import CodeBlock
 
 PACE = 0.03  # seconds between two looks at a growing answer, at least
 _SHARE = 3  # for each moment of drawing, so many are left to keys and other answers
@@ -34,7 +35,7 @@ class MessageView(Vertical, can_focus=True):
         self.place = place
         self.generation: Generation | None = None
         self._top = Static(self._heading(), classes="heading")
-        self._answer = Answer(classes="answer")
+        self._answer = Answer()
         self._foot = Static(classes="ending", markup=False)
 
     def compose(self) -> ComposeResult:
@@ -54,6 +55,11 @@ class MessageView(Vertical, can_focus=True):
             self._show_ending()
             if self.message.content:
                 await self._answer.update(self.message.content)
+
+    @property
+    def code_blocks(self) -> list[CodeBlock]:
+        """From the first to the last."""
+        return list(self._answer.query(CodeBlock)) if self._answer.is_attached else []
 
     def follow(self, generation: Generation) -> None:
         """Shows an answer as it grows, until it ends."""

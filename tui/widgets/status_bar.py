@@ -12,7 +12,8 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 @dataclass(frozen=True)
 class Status:
-    """used, context: tokens. rate: tokens per second. first_token: seconds. memory: bytes."""
+    """used, context: tokens. rate: tokens per second. first_token: seconds. acceptance:
+    share of the tokens guessed ahead that were right. memory: bytes."""
 
     model: str = "no model"
     activity: str = ""
@@ -20,6 +21,7 @@ class Status:
     context: int = 0
     rate: float | None = None
     first_token: float | None = None
+    acceptance: float | None = None
     memory: int | None = None
     others: int = 0  # answers under way in other conversations
 
@@ -40,6 +42,8 @@ class StatusBar(Static):
             parts.append(Content(f"{status.rate:.1f} tokens/s"))
         if status.first_token is not None:
             parts.append(Content(f"first {seconds(status.first_token)}"))
+        if status.acceptance is not None:
+            parts.append(Content(f"{status.acceptance:.0%} guessed right"))
         if status.memory is not None:
             parts.append(Content(size(status.memory)))
         if status.others:

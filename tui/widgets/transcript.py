@@ -4,10 +4,14 @@ import asyncio
 
 from textual import on
 from textual.containers import VerticalScroll
+from textual.geometry import Spacing
 from textual.widgets import Button, Static
 
 from edgellm.tui.chat import Chat
 from edgellm.tui.session import Session
+from edgellm.tui.widgets.answer import Answer
+from edgellm.tui.widgets.fold import Fold
+from edgellm.tui.widgets.markdown_part import CodeBlock
 from edgellm.tui.widgets.message_view import MessageView
 
 _SHOWN = 10  # messages drawn at first, and more with each press of the button
@@ -28,18 +32,42 @@ class Transcript(VerticalScroll, can_focus=False):
         self._chat: int | None = None
         self._limit = _SHOWN
         self._drawing = asyncio.Lock()
+        self._folds: list[Fold] = []
 
     def on_mount(self) -> None:
         self.anchor()
 
     @property
     def views(self) -> list[MessageView]:
-        return list(self.query(MessageView))
+        return [child for child in self.children if isinstance(child, MessageView)]
 
     @property
     def focused_view(self) -> MessageView | None:
-        """The message that has the focus."""
-        return next((view for view in self.views if view.has_focus), None)
+        """The message in which the focus is."""
+        focused = self.screen.focused
+        around = focused.ancestors_with_self if focused else ()
+        return next((view for view in self.views if view in around), None)
+
+    @property
+    def focused_code(self) -> CodeBlock | None:
+        focused = self.screen.focused
+        return focused if isinstance(focused, CodeBlock) else None
+
+    def focus_code(self, step: int) -> bool:
+        """Moves among the code blocks of the message that has the focus, or of the last one that
+        has any; whether there is one."""
+        chosen = [self.focused_view] if self.focused_view else self.views[::-1]
+        blocks = next((found for view in chosen if (found := view.code_blocks)), [])
+        if not blocks:
+            return False
+        now = self.focused_code
+        at = blocks.index(now) + step if now in blocks else min(step, 0)
+        block = blocks[at % len(blocks)]
+        for widget in block.ancestors:
+            if isinstance(widget, Fold):
+                widget.unfold()
+        block.focus()
+        return True
 
     async def show(self, chat: Chat, session: Session) -> None:
         """Draws what differs from what is drawn already."""
@@ -55,10 +83,16 @@ class Transcript(VerticalScroll, can_focus=False):
         shown = path[-self._limit :]
         wanted = [message.id for message in shown]
         views = self.views
+        await self.query_children(".placeholder, #earlier").remove()
+        drawn = [view.message.id for view in views]
+        if drawn and drawn == wanted[-len(drawn) :]:
+            earlier = shown[: -len(drawn)]
+            before = [MessageView(message, _place(chat, message.id)) for message in earlier]
+            await self.mount_all(before, before=0)
+            views = self.views
         same = 0
         while same < len(views) and same < len(wanted) and views[same].message.id == wanted[same]:
             same += 1
-        await self.query(".placeholder, #earlier").remove()
         for view in views[same:]:
             await view.remove()
         for message in shown[same:]:
@@ -73,6 +107,33 @@ class Transcript(VerticalScroll, can_focus=False):
         elif len(path) > len(shown):
             label = f"{len(path) - len(shown)} earlier messages"
             await self.mount(Button(label, id="earlier", compact=True), before=0)
+
+    # What is out of sight is folded, or every addition would cost more the longer the text is.
+
+    @on(Fold.Closed)
+    def _remember(self, event: Fold.Closed) -> None:
+        event.stop()
+        self._folds.append(event.fold)
+
+    @on(Answer.Grown)
+    def _look_soon(self) -> None:
+        self.call_after_refresh(self._look)
+
+    def _look(self) -> None:
+        self._folds = [fold for fold in self._folds if fold.is_attached]
+        height = self.size.height
+        sight = self.region.grow(Spacing(height, 0, height, 0))  # a page more on both sides
+        for fold in self._folds:
+            fold.look(sight)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._look_soon()
+
+    def on_resize(self) -> None:
+        for fold in self._folds:
+            fold.unfold()
+        self._look_soon()
 
     @on(Button.Pressed, "#earlier")
     def _show_more(self, event: Button.Pressed) -> None:
