@@ -49,11 +49,11 @@ class ModelLoader:
         sampling = entry.sampling if entry else {}
         return Source(found.path, name, self._options, sampling, keep_alive=self._keep_alive)
 
-    def load(self, source: Source, memory: int, note: Note | None = None) -> LoadedModel:
+    def load(self, source: Source, memory: int | None, note: Note | None = None) -> LoadedModel:
         """The model, of at most `memory` bytes. The errors of load_model."""
         note = note or self._note
-        options = source.options
-        if options.memory_limit is None or options.memory_limit > memory:
+        options, most = source.options, source.options.memory_limit
+        if memory is not None and (most is None or most > memory):
             options = replace(options, memory_limit=max(1, memory))
         path, name, draft = source.path, source.name, source.draft
         return load_model(path, name, options, source.sampling, self._backends, note, draft)

@@ -44,26 +44,28 @@ class Source:
 
 
 class Loader(Protocol):
-    """Makes models, of at most `memory` bytes; `needed` is how many it should have at least.
+    """Makes models, of at most `memory` bytes where that is told; it should be those `needed`.
 
     find: what a model that was not loaded before is loaded from when it is named, if anything.
     """
 
     def find(self, name: str) -> Source | None: ...
 
-    def load(self, source: Source, memory: int, note: Note | None = None) -> LoadedModel: ...
+    def load(self, source: Source, memory: int | None, note: Note | None = None) -> LoadedModel: ...
 
     def needed(self, source: Source) -> int: ...
 
 
 @dataclass(eq=False)
 class _Resident:
-    """A model in memory. users: callers that hold it. used: when it was held last."""
+    """A model in memory. users: callers that hold it. holds: how often it was held. used: when it
+    was held last."""
 
     model: LoadedModel
     keep_alive: float | None = None
     num_bytes: int = 0
     users: int = 0
+    holds: int = 0
     used: float = 0.0
 
     @property
@@ -191,6 +193,7 @@ class ModelPool:
             resident = self._residents.get(name)
             if resident is not None:
                 resident.users += 1
+                resident.holds += 1
             return resident
 
     def _bring_in(self, source: Source, users: int = 0, note: Note | None = None) -> _Resident:
@@ -201,19 +204,19 @@ class ModelPool:
         except BaseException:
             model.close()
             raise
-        used = time.monotonic()
-        taken = min(model.num_bytes, memory)  # experts may stay on disk
-        resident = _Resident(model, source.keep_alive, taken, users, used)
+        taken = min(model.num_bytes, self._budget)  # experts may stay on disk
+        resident = _Resident(model, source.keep_alive, taken, users, used=time.monotonic())
         with self._books:
             self._residents[source.name] = resident
         self._set_timer()
         return resident
 
-    def _make_room(self, source: Source) -> int:
-        """Bytes that a model may take, after others have gone for it."""
+    def _make_room(self, source: Source) -> int | None:
+        """Bytes that a model may take, after others have gone for it; None: nobody says."""
+        budget = self._budget  # before anything is loaded
         if not self._residents:
-            return self._budget
-        needed = min(self._loader.needed(source), self._budget)
+            return self._given
+        needed = min(self._loader.needed(source), budget)
         last = time.monotonic() + self._patience
         while (left := self._left()) < needed:
             if self._retire_oldest():
@@ -225,7 +228,7 @@ class ModelPool:
                     "try again later, or give more memory"
                 )
             time.sleep(min(_GLANCE, self._patience))
-        return left
+        return left if self._residents else self._given
 
     @cached_property
     def _budget(self) -> int:
@@ -243,12 +246,17 @@ class ModelPool:
     def _retire(self, name: str, resident: _Resident) -> bool:
         """Closes a model unless somebody holds it or it has work.
 
-        Work is posted by those who hold the model, so the thread has it when it is asked.
+        Work is posted by those who hold the model, so the thread knows of it when it is asked; the
+        thread may itself wait for the books, so they are not held meanwhile.
         """
         with self._books:
-            if self._residents.get(name) is not resident or resident.users:
+            holds = resident.holds
+            if resident.users:
                 return False
-            if self._thread.ask(lambda: resident.model.engine.has_work):
+        if self._thread.ask(lambda: resident.model.engine.has_work):
+            return False
+        with self._books:
+            if self._residents.get(name) is not resident or resident.holds != holds:
                 return False
             del self._residents[name]
         self._close(resident)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from edgellm import manager as manager_module
+from edgellm import manager as manager_module, model_pool
 from edgellm.engine import EngineThread
 from edgellm.errors import BackendError, ModelsBusy, RequestError
 from edgellm.loaded_model import LoadedModel
@@ -28,7 +28,7 @@ class Models:
     def __init__(self, keep_alive: float | None = None, delay: float = 0.0) -> None:
         self.keep_alive = keep_alive
         self.delay = delay
-        self.loads: list[tuple[str, int]] = []
+        self.loads: list[tuple[str, int | None]] = []
         self.made: dict[str, MockModel] = {}
 
     def find(self, name: str) -> Source | None:
@@ -37,7 +37,7 @@ class Models:
     def needed(self, source: Source) -> int:
         return SIZES[source.name]
 
-    def load(self, source: Source, memory: int, note: object = None) -> LoadedModel:
+    def load(self, source: Source, memory: int | None, note: object = None) -> LoadedModel:
         self.loads.append((source.name, memory))
         time.sleep(self.delay)
         if source.name == "broken":
@@ -108,6 +108,16 @@ def test_one_larger_than_the_budget_has_it_alone(thread: EngineThread) -> None:
     assert (list(pool.loaded()), models.loads[-1]) == (["huge"], ("huge", 100))
     touch(pool, "a")
     assert list(pool.loaded()) == ["a"]
+
+
+def test_without_a_budget_the_machine_is_one(
+    thread: EngineThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_pool, "available_memory", lambda: 100)
+    models = Models()
+    pool = ModelPool(thread, models, patience=0.3)
+    touch(pool, "a", "b", "c")
+    assert models.loads == [("a", None), ("b", 60), ("c", None)]
 
 
 def test_a_model_that_is_held_stays(thread: EngineThread) -> None:
@@ -239,6 +249,16 @@ def test_a_name_may_be_a_stored_one_and_never_a_path(manager: Manager, tmp_path:
     assert info is not None and info.name == "a"
     only = manager.use()
     assert only is not None and only.name == "a"
+
+
+def test_a_model_that_is_used_from_its_engine_goes_all_the_same(thread: EngineThread) -> None:
+    pool = make_pool(thread, Models(keep_alive=0))
+    touch(pool, "a")
+    for _ in range(200):  # the engine's thread wants the books while they ask it for its work
+        thread.post(lambda: touch(pool, "b"))
+        pool.expire()
+    thread.ask(lambda: None)
+    wait_until(lambda: not pool.loaded())
 
 
 def test_an_idle_engine_takes_no_processor_time(manager: Manager) -> None:
