@@ -88,11 +88,12 @@ def read_tools(
         if function.name in functions:
             raise RequestError(f"tools: {function.name!r} is there twice", "tools")
         functions[function.name] = function
-    named = _named(choice)
-    if named is not None:
-        if named not in functions:
-            raise RequestError(f"tool_choice: no tool has the name {named!r}", "tool_choice")
-        functions, choice = {named: functions[named]}, "required"
+    if isinstance(choice, Mapping):
+        names, choice = _named(choice)
+        for name in names:
+            if name not in functions:
+                raise RequestError(f"tool_choice: no tool has the name {name!r}", "tool_choice")
+        functions = {name: functions[name] for name in names}
     if choice in ("any", "required") and not functions:
         raise RequestError("tool_choice asks for a call and there are no tools", "tool_choice")
     known: dict[Any, Literal["auto", "required", "none"]]
@@ -123,12 +124,24 @@ def _function(tool: Any, where: str) -> Function:
     return Function(name, parameters or _ANY_OBJECT, inner.get("strict") is True)
 
 
-def _named(choice: Any) -> str | None:
-    if not isinstance(choice, Mapping):
-        return None
-    inner = choice.get("function")
-    name = inner.get("name") if isinstance(inner, Mapping) else choice.get("name")
-    return name if isinstance(name, str) else None
+def _named(choice: Mapping[str, Any]) -> tuple[list[str], Any]:
+    """The functions that may be called, and whether one must be: a single one, or OpenAI's
+    allowed_tools, with or without an object of that name around what it says."""
+    if choice.get("type") == "allowed_tools":
+        inner = choice.get("allowed_tools")
+        allowed = inner if isinstance(inner, Mapping) else choice
+        tools = allowed.get("tools")
+        named = tools if isinstance(tools, list) else []
+        return [_name(tool) for tool in named], allowed.get("mode", "auto")
+    return [_name(choice)], "required"
+
+
+def _name(choice: Any) -> str:
+    inner = choice.get("function", choice) if isinstance(choice, Mapping) else None
+    name = inner.get("name") if isinstance(inner, Mapping) else None
+    if not isinstance(name, str):
+        raise RequestError("tool_choice names no function", "tool_choice")
+    return name
 
 
 def typed(text: str, schema: Any) -> str:

@@ -1,16 +1,15 @@
 """How a request is asked of a model and how its answers are read. Knows no engine and no API."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from edgellm.dialects.dialect import Dialect, Thinking, dialect_of, thinking_of
 from edgellm.dialects.functions import Tools
 from edgellm.dialects.lark import Lark
 from edgellm.dialects.parts import CallPart, Parser, PlainParser, TextPart, merged
 from edgellm.dialects.reader import Reader, Reading, ReadingParser
+from edgellm.dialects.teaching import taught
 from edgellm.errors import RequestError
 from edgellm.sampling_params import CONSTRAINTS, SamplingParams
 from edgellm.types import Completion, Message, Messages, ModelDetails, ToolCall
@@ -49,16 +48,7 @@ class Plan:
 
     def messages(self, messages: Messages) -> Messages:
         """What the template is given. A model that does not know calls is told of them."""
-        if not self.dialect.is_taught:
-            return messages
-        shaped = [_spoken(message) for message in messages]
-        if not self.tools.callable:
-            return shaped
-        text = _lesson(self.tools)
-        first = shaped[0] if shaped else {}
-        if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
-            return [{**first, "content": f"{first['content']}\n\n{text}"}, *shaped[1:]]
-        return [{"role": "system", "content": text}, *shaped]
+        return taught(messages, self.tools) if self.dialect.is_taught else messages
 
     def answering(self, params: SamplingParams, tail: str, streams: bool = False) -> Answering:
         """tail: the end of the prompt, with its markers. streams: calls are wanted as they come.
@@ -93,7 +83,7 @@ class Plan:
         if self.tools.callable or self.dialect.has_channels:
             yield from self.dialect.read(reader)
         else:
-            yield from reader.say_until("\0")
+            yield from reader.say_rest()
         reader.end()
 
     def _grammar(self, is_open: bool, is_closed: bool) -> str:
@@ -152,49 +142,3 @@ def _think(reader: Reader, thinking: Thinking, is_open: bool) -> Reading[None]:
     reader.drop_blanks()
     yield from reader.say_until(thinking.close, kind="reasoning")
     reader.drop_blanks()
-
-
-def _lesson(tools: Tools) -> str:
-    """What a model is told of tools that its template would not tell it."""
-    functions = [tools_entry["function"] for tools_entry in tools.described]
-    described = [
-        {key: function.get(key) for key in ("name", "description", "parameters")}
-        for function in functions
-        if function["name"] in tools.callable
-    ]
-    listed = "\n".join(json.dumps(function, ensure_ascii=False) for function in described)
-    must = "Call one now" if tools.choice == "required" else "To call one"
-    return (
-        f"You can call these functions:\n{listed}\n"
-        f"{must}: answer with JSON and nothing else, in this form: "
-        '{"name": "the function", "arguments": {"a parameter": "its value"}}'
-    )
-
-
-def _spoken(message: Message) -> Message:
-    """A call or a result as a message of a conversation without tools."""
-    if message.get("role") == "tool":
-        name = message.get("name") or "the function"
-        return {"role": "user", "content": f"Result of {name}: {_said(message.get('content'))}"}
-    calls = message.get("tool_calls")
-    if not calls:
-        return message
-    written = []
-    for call in calls:
-        function = call.get("function", call) if isinstance(call, Mapping) else {}
-        arguments: Any = function.get("arguments") or {}
-        if isinstance(arguments, str):
-            try:
-                arguments = json.loads(arguments)
-            except ValueError:
-                pass
-        entry = {"name": function.get("name"), "arguments": arguments}
-        written.append(json.dumps(entry, ensure_ascii=False))
-    said = _said(message.get("content"))
-    return {"role": "assistant", "content": "\n".join([*([said] if said else []), *written])}
-
-
-def _said(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(p.get("text", "")) for p in content if isinstance(p, Mapping))
-    return str(content or "")

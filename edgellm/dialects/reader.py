@@ -163,6 +163,14 @@ class Reader:
                 return None
             yield
 
+    def say_rest(self) -> Reading[None]:
+        """Says all that is still to come."""
+        while True:
+            self.say(self.take(len(self._text) - self._at))
+            if self._is_over:
+                return
+            yield
+
     def drop_blanks(self) -> None:
         """A marker is here: blanks on either side of it are not said."""
         self._blank, self._is_edge = "", True

@@ -9,7 +9,7 @@ from edgellm.dialects import CallPart, Part, Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, collect, new_id, steps
-from edgellm.server.chat import Chat, prepare
+from edgellm.server.chat import Chat, prepare, thinking
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, typed_server_sent
 from edgellm.server.failures import Failure
 from edgellm.types import Message, TokenEvent, Usage
@@ -58,10 +58,8 @@ async def _prepare(call: Call) -> Chat:
     if len(conversation) > call.service.settings.max_messages:
         raise RequestError(f"{len(conversation)} messages: too many", "messages")
     params = f.sampling(call.fields, _RENAMED, n=1)
-    thinking = f.read(call.fields, "thinking", dict[str, Any], {})
-    variables = {}
-    if thinking.get("type") in ("enabled", "disabled"):
-        variables["enable_thinking"] = thinking["type"] == "enabled"
+    asked = f.read(call.fields, "thinking", dict[str, Any], {}).get("type")
+    variables = thinking(asked == "enabled") if asked in ("enabled", "disabled") else {}
     streams = f.read(call.fields, "stream", bool, False)
     return await prepare(call, conversation, params, _tools(call), variables, streams)
 

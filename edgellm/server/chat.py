@@ -11,6 +11,11 @@ from edgellm.server.fields import adapters, keep_alive, read
 from edgellm.types import Messages, ModelInfo, Request, SamplingParams
 
 
+def thinking(is_on: bool) -> dict[str, bool]:
+    """The variables by which templates know whether to reason."""
+    return {"enable_thinking": is_on, "thinking": is_on}
+
+
 @dataclass(frozen=True)
 class Chat:
     """The request for a conversation, and how its answers are read."""

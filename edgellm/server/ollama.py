@@ -10,7 +10,7 @@ from edgellm.dialects import CallPart
 from edgellm.errors import BackendError, RequestError
 from edgellm.server import fields as f, ollama_models
 from edgellm.server.answers import Answer, collect, new_id, steps
-from edgellm.server.chat import Chat, prepare
+from edgellm.server.chat import Chat, prepare, thinking
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
 from edgellm.server.failures import Failure
 from edgellm.server.logprobs import entries
@@ -28,10 +28,10 @@ async def chat(call: Call) -> Reply:
     messages = [_message(m) for m in f.messages(call.fields, call.service.settings.max_messages)]
     if not messages:
         return await _loaded(call, {"message": {"role": "assistant", "content": ""}})
-    variables = {}
     think = call.fields.get("think")
-    if isinstance(think, bool):
-        variables["enable_thinking"] = think
+    variables: dict[str, Any] = thinking(think) if isinstance(think, bool) else {}
+    if isinstance(think, str):
+        variables["reasoning_effort"] = think
     chat = await prepare(call, messages, _params(call), f.tools(call.fields), variables)
     if f.read(call.fields, "stream", bool, True):
         return Stream(_chat_lines(call, chat), json_line, b"application/x-ndjson", ollama_error)

@@ -155,8 +155,21 @@ def test_what_cannot_be_held_is_refused() -> None:
         (TOOLS, "sometimes", "'sometimes'"),
         (TOOLS, {"type": "function", "function": {"name": "fly"}}, "'fly'"),
         ([], "required", "no tools"),
+        (TOOLS, {"type": "function"}, "names no function"),
+        (TOOLS, {"type": "allowed_tools", "tools": [{"name": "fly"}]}, "'fly'"),
     ],
 )
 def test_wrong_tools(tools: list[Any], choice: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message):
         read_tools(tools, choice)
+
+
+def test_some_of_the_tools() -> None:
+    """OpenAI's allowed_tools, as its two APIs write it."""
+    one = {"type": "function", "function": {"name": "note"}}
+    for choice in (
+        {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [one]}},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"name": "note"}]},
+    ):
+        tools = read_tools(TOOLS, choice)
+        assert (tools.callable.keys(), tools.choice) == ({"note"}, "required")

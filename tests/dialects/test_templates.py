@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from edgellm.chat_template import ChatTemplate
-from edgellm.dialects import CallPart, dialect_of, plan, thinking_of
-from edgellm.dialects.dialect import TAUGHT
-from tests.dialects.reading import TOOLS, calls, details, given_tools, read, reasoning
+from edgellm.dialects import CallPart, dialect_of, thinking_of
+from tests.dialects.reading import TOOLS, calls, given_tools, read, reasoning
 from tests.dialects.test_grammar import allows
 
 FOLDER = Path(__file__).parent / "templates"
@@ -117,16 +116,3 @@ def test_reasoning_begins_where_the_prompt_ends(
     answer = "\nHm.\n</think>\n\nYes" if opened else "<think>\nHm.\n</think>\n\nYes"
     parts = read(template.source, answer, tail=prompt)
     assert reasoning(parts) == "Hm."
-
-
-def test_a_model_without_calls_is_told_of_them() -> None:
-    asked = plan(details("{{ messages }}"), given_tools())
-    assert asked.dialect is TAUGHT and asked.template_tools is None
-    result = {"role": "tool", "name": "get_weather", "content": "21"}
-    first, user, call, told = asked.messages([*ASKED, called(""), result])
-    assert first["role"] == "system" and '"name": "note"' in first["content"]
-    assert user == ASKED[0]
-    assert json.loads(call["content"]) == {"name": "get_weather", "arguments": ARGUMENTS}
-    assert told == {"role": "user", "content": "Result of get_weather: 21"}
-    system = {"role": "system", "content": "Be brief."}
-    assert asked.messages([system, *ASKED])[0]["content"].startswith("Be brief.\n\n")
