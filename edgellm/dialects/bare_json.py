@@ -19,9 +19,14 @@ _SEPARATORS = ";,"  # seen between calls
 
 def read(reader: Reader) -> Reading[None]:
     """An answer that is all JSON, or all content."""
-    yield from reader.attempt(_bare(reader), "")
+    yield from bare(reader)
     while (yield from reader.say_until(PYTHON_TAG)) is not None:
         yield from reader.attempt(_tagged(reader), PYTHON_TAG)
+
+
+def bare(reader: Reader) -> Reading[None]:
+    """Calls of known functions at the beginning of an answer, if there are such."""
+    yield from reader.attempt(_bare(reader), "")
 
 
 def _bare(reader: Reader) -> Reading[None]:

@@ -1,5 +1,6 @@
 """Hermes, Qwen 2.5 and 3, and many more: JSON between <tool_call> tags."""
 
+from edgellm.dialects.bare_json import bare
 from edgellm.dialects.calls import json_calls
 from edgellm.dialects.functions import Tools
 from edgellm.dialects.lark import Lark
@@ -9,6 +10,7 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 
 def read(reader: Reader) -> Reading[None]:
+    yield from bare(reader)  # small models forget the tags
     while (yield from reader.say_until(OPEN)) is not None:
         yield from reader.attempt(_call(reader), OPEN)
 

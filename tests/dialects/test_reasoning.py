@@ -89,3 +89,12 @@ def test_of_several_calls_the_good_ones_stand() -> None:
     answer = '[TOOL_CALLS][{"name": "note", "arguments": {"text": "a"}}, {"name": 3}]'
     parts = read("[TOOL_CALLS]", answer, given_tools())
     assert (calls(parts), content(parts)) == ([("note", {"text": "a"})], ', {"name": 3}]')
+
+
+def test_tags_may_be_forgotten() -> None:
+    """As Qwen2.5-Coder does; the function must be known then."""
+    said = '{"name": "note", "arguments": {"text": "a"}}'
+    for pieces in ([said], [*said]):
+        assert calls(read("<tool_call>", pieces, given_tools())) == [("note", {"text": "a"})]
+    other = said.replace("note", "noted")
+    assert read("<tool_call>", other, given_tools()) == [TextPart(other)]
