@@ -38,6 +38,7 @@ COMMANDS = {
     "tokenize": ("edgellm.cli.tokenize", "text to token ids"),
     "eval": ("edgellm.cli.eval", "measure a model"),
     "bench": ("edgellm.cli.bench", "how fast a model runs on this machine"),
+    "convert": ("edgellm.cli.convert", "a published checkpoint as a GGUF file"),
     "quantize": ("edgellm.cli.quantize", "write a model in fewer bits"),
     "imatrix": ("edgellm.cli.imatrix", "what drives the weights of a model, for quantize"),
     "doctor": ("edgellm.cli.doctor", "what this machine offers and what is set up"),

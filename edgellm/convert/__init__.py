@@ -1,0 +1,1 @@
+"""From the folders that models are published in to GGUF files."""

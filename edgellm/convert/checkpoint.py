@@ -1,0 +1,88 @@
+"""A model's folder as published: its settings, and its tensors over all shards.
+
+Pickle files are programs: they are never opened.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgellm.convert.safetensors import Stored, read_safetensors
+from edgellm.errors import GGUFError
+
+_INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+_MOST = 1 << 28  # bytes of a JSON file
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """folder: where it lies. config: of config.json. tensors: by their names in the files."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    tensors: Mapping[str, Stored]
+
+
+def open_checkpoint(folder: Path) -> Checkpoint:
+    """Opens a folder. GGUFError names what is missing, damaged or cannot be used."""
+    if not folder.is_dir():
+        raise GGUFError(f"{folder}: is no folder, expected one with config.json and safetensors")
+    config = read_json(folder / "config.json")
+    return Checkpoint(folder, config, _tensors(folder))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object in a JSON file; GGUFError when it is missing or something else."""
+    try:
+        if path.stat().st_size > _MOST:
+            raise GGUFError(f"{path}: is larger than {_MOST >> 20} MiB")
+        value = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise GGUFError(f"{path}: there is no such file") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise GGUFError(f"{path}: is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise GGUFError(f"{path}: holds no object")
+    return value
+
+
+def read_optional_json(path: Path) -> dict[str, Any]:
+    """As read_json; {} where there is no such file."""
+    return read_json(path) if path.exists() else {}
+
+
+def _tensors(folder: Path) -> dict[str, Stored]:
+    if (folder / _INDEX).exists():
+        return _sharded(folder)
+    if (folder / _SINGLE).exists():
+        return read_safetensors(folder / _SINGLE)
+    if any(path for pattern in _PICKLES for path in folder.glob(pattern)):
+        raise GGUFError(
+            f"{folder}: holds pickle files alone, which can run programs when they are read: "
+            "get the model as safetensors"
+        )
+    raise GGUFError(f"{folder}: there is no {_SINGLE} and no {_INDEX}")
+
+
+def _sharded(folder: Path) -> dict[str, Stored]:
+    """The index says which file holds a tensor; each must be there, and have it."""
+    places = read_json(folder / _INDEX).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise GGUFError(f"{folder / _INDEX}: has no weight_map")
+    names = sorted(set(places.values()))
+    for name in names:
+        if Path(name).name != name:
+            raise GGUFError(f"{folder / _INDEX}: names the file {name!r} outside the folder")
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise GGUFError(
+            f"{folder}: {len(missing)} of {len(names)} files are missing: {', '.join(missing[:5])}"
+        )
+    shards = {name: read_safetensors(folder / name) for name in names}
+    for tensor, name in places.items():
+        if tensor not in shards[name]:
+            raise GGUFError(f"{folder / name}: lacks the tensor {tensor!r}, which the index names")
+    return {tensor: shards[name][tensor] for tensor, name in places.items()}

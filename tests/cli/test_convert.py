@@ -1,0 +1,48 @@
+"""`edgellm convert` from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgellm.cli import main
+from edgellm.gguf_loader import open_gguf
+from tests.convert.checkpoints import write_checkpoint
+
+
+def test_a_folder_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_checkpoint(tmp_path / "model", "Qwen3ForCausalLM")
+    out = tmp_path / "out.gguf"
+    words = ["convert", str(tmp_path / "model"), str(out), "--type", "F16"]
+    assert main(words) == 0
+    assert "out.gguf" in capsys.readouterr().out
+    with open_gguf(out) as file:
+        assert file.string("general.architecture") == "qwen3"
+        assert file.string("general.name") == "model"
+        assert file.integer("general.file_type") == 1
+    assert main(words) == 2
+    assert "already" in capsys.readouterr().err
+    assert main([*words, "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["file_size"] == out.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere", "out.gguf"], "is no folder"),
+        (["model", "nowhere/out.gguf"], "there is no folder"),
+        (["model", "out.gguf", "--type", "Q4_K"], "invalid choice"),
+    ],
+)
+def test_bad_usage(
+    tmp_path: Path,
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_checkpoint(tmp_path / "model", "LlamaForCausalLM")
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -1,0 +1,132 @@
+"""Tokenizers of folders: the ids that their text becomes in GGUF."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgellm.convert.checkpoint import open_checkpoint
+from edgellm.convert.write import write_converted
+from edgellm.errors import EdgeLLMError
+from edgellm.gguf_loader import open_gguf
+from edgellm.tokenizer import Tokenizer, load_tokenizer
+from tests.convert.checkpoints import byte_tokenizer, write_checkpoint
+
+
+def converted(
+    folder: Path, tokenizer: dict[str, Any] | None = None, rule: str | None = None, **keys: Any
+) -> Path:
+    write_checkpoint(folder / "model", "LlamaForCausalLM", tokenizer=tokenizer)
+    settings = folder / "model" / "tokenizer_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | keys))
+    path = folder / "out.gguf"
+    write_converted(open_checkpoint(folder / "model"), path, rule=rule, replace=True)
+    return path
+
+
+def loaded(path: Path) -> Tokenizer:
+    with open_gguf(path) as file:
+        return load_tokenizer(file)
+
+
+def test_byte_level(tmp_path: Path) -> None:
+    path = converted(tmp_path)
+    tokenizer = loaded(path)
+    assert tokenizer.encode("hello world<|end|>") == [261, 108, 111, 262, *b"orld", 256]
+    assert tokenizer.encode("<tool>") == [258]
+    assert tokenizer.decode([261, 108, 111, 262]) == "hello w"
+    assert tokenizer.bos_id == 257 and not tokenizer.add_bos
+    with open_gguf(path) as file:
+        assert file.string("tokenizer.ggml.pre") == "qwen2"
+        assert file.integer("tokenizer.ggml.eos_token_id") == 256
+        assert (file.string("tokenizer.chat_template") or "").startswith("{% for m in")
+        types = file.integers("tokenizer.ggml.token_type")
+        assert types is not None and types[[0, 256, 258, 259, 271]].tolist() == [1, 3, 4, 5, 5]
+
+
+def sentencepiece() -> dict[str, Any]:
+    """Gemma's kind: characters, bytes for the rest, spaces as a letter of their own."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256))]
+    pieces += ["\u2581", "h", "e", "l", "o", "he", "ll", "hell", "hello", "\u2581hello"]
+    merges = ["h e", "l l", "he ll", "hell o", "\u2581 hello"]
+    return {
+        "model": {
+            "type": "BPE",
+            "vocab": {text: i for i, text in enumerate(pieces)},
+            "merges": merges,
+            "byte_fallback": True,
+            "unk_token": "<unk>",
+        },
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+        "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}},
+        "added_tokens": [
+            {"id": i, "content": text, "special": True} for i, text in enumerate(pieces[:3])
+        ],
+    }
+
+
+def test_sentencepiece(tmp_path: Path) -> None:
+    content = sentencepiece()
+    path = converted(tmp_path, content, bos_token="<s>", eos_token="</s>", add_bos_token=True)
+    vocab = content["model"]["vocab"]
+    tokenizer = loaded(path)
+    assert tokenizer.encode("hello hello!") == [
+        1,
+        vocab["hello"],
+        vocab["\u2581hello"],
+        vocab["<0x21>"],
+    ]
+    with open_gguf(path) as file:
+        assert file.string("tokenizer.ggml.model") == "llama"
+        assert file.boolean("tokenizer.ggml.add_space_prefix") is False
+        types = file.integers("tokenizer.ggml.token_type")
+        assert types is not None and types[[0, 1, 3, 260]].tolist() == [2, 3, 6, 1]
+        scores = file.numbers("tokenizer.ggml.scores")
+        assert scores is not None and np.array_equal(scores[264:269], [0, -1, -2, -3, -4])
+    content["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Prepend"}]}
+    with open_gguf(converted(tmp_path, content)) as file:
+        assert file.boolean("tokenizer.ggml.add_space_prefix") is True
+
+
+def test_rules_by_their_steps(tmp_path: Path) -> None:
+    content = byte_tokenizer()
+    level = {"type": "ByteLevel", "use_regex": True}
+    digits = {"type": "Digits", "individual_digits": True}
+    for steps, rule in (([level], "gpt-2"), ([digits, level], "smollm")):
+        content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+        with open_gguf(converted(tmp_path, content)) as file:
+            assert file.string("tokenizer.ggml.pre") == rule
+    split = {"type": "Split", "pattern": {"Regex": "odd"}}
+    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, level]}
+    with pytest.raises(EdgeLLMError, match="name it with --pre"):
+        converted(tmp_path, content)
+    with open_gguf(converted(tmp_path, content, "llama-bpe")) as file:
+        assert file.string("tokenizer.ggml.pre") == "llama-bpe"
+
+
+def test_a_beginning_that_the_template_adds(tmp_path: Path) -> None:
+    content = byte_tokenizer()
+    single = [{"SpecialToken": {"id": "<|start|>"}}, {"Sequence": {"id": "A"}}]
+    content["post_processor"] = {"type": "TemplateProcessing", "single": single}
+    with open_gguf(converted(tmp_path, content, add_bos_token=None)) as file:
+        assert file.boolean("tokenizer.ggml.add_bos_token") is True
+        assert file.boolean("tokenizer.ggml.add_eos_token") is False
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": {"type": "Unigram"}}, "kind 'Unigram', expected BPE"),
+        ({"model": {"type": "BPE"}}, "no vocabulary"),
+        ({"model": {"type": "BPE", "vocab": {"a": 1, "b": 1}}}, "the same id"),
+        ({"model": {"type": "BPE", "vocab": {"a": -1}}}, "no vocabulary"),
+        ({"model": {"type": "BPE", "vocab": {"a": 1}, "merges": ["a"]}}, "no pair"),
+        ({"added_tokens": [{"id": 3}]}, "no id and content"),
+        ({"added_tokens": 3}, "no id and content"),
+    ],
+)
+def test_damaged_tokenizers(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(EdgeLLMError, match=message):
+        converted(tmp_path, byte_tokenizer() | change)
