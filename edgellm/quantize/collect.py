@@ -53,6 +53,7 @@ def collect(
         str(value.index): value for call in calls for value in call.inputs if value.rows == "tokens"
     }
     program = replace(program, outputs={**program.outputs, **watched})
+    wanted = frozenset(watched)
     blocks = -(-context // BLOCK_SIZE)
     kind = CACHE_TYPES["f32" if backend == "reference" else "f16"]
     kv = allocate(program, (blocks,) * len(program.kv_groups), KVTypes(kind, kind))
@@ -66,7 +67,7 @@ def collect(
         )
         while rest := len(ids) - sequence.num_computed_tokens:
             count = min(rest, _STEP)
-            batch = runner.pack([Chunk(sequence, count, "none")])
+            batch = replace(runner.pack([Chunk(sequence, count, "none")]), outputs=wanted)
             values = executable.run(batch)
             for call in calls:
                 _add(found, call, [values[str(value.index)] for value in call.inputs])
