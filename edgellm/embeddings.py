@@ -4,20 +4,24 @@ Runs in the caller's thread. Knows nothing of steps.
 """
 
 import queue
+import threading
 from collections.abc import Sequence as Seq
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from edgellm.errors import ContextOverflow, RequestError
+from edgellm.errors import ContextOverflow, EdgeLLMError, RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.pooling import Pooler, row_pooling
 from edgellm.sequence import Sequence
 from edgellm.types import POOLINGS, Pooling, SamplingParams
 
 Rows = npt.NDArray[np.float32]
+
+_LOOK_SECONDS = 0.05  # between two looks at whether anybody waits
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,16 +51,24 @@ class PoolingWork:
             for number, ids in enumerate(texts)
         ]
 
-    def wait(self) -> list[Pooled]:
-        """What each became, in order; raises the first error."""
+    def wait(self, given_up: threading.Event | None = None) -> list[Pooled]:
+        """What each became, in order; raises the first error, or one when `given_up` is set."""
         found: dict[int, Rows] = {}
         while len(found) < len(self.poolers):
-            number, result = self._results.get()
+            number, result = self._next(given_up)
             if isinstance(result, Exception):
                 raise result
             found[number] = result
         lengths = (len(pooler.sequence.token_ids) for pooler in self.poolers)
         return [Pooled(length, found[i]) for i, length in enumerate(lengths)]
+
+    def _next(self, given_up: threading.Event | None) -> tuple[int, Rows | Exception]:
+        if given_up is None:
+            return self._results.get()
+        while not given_up.is_set():
+            with suppress(queue.Empty):
+                return self._results.get(timeout=_LOOK_SECONDS)
+        raise EdgeLLMError("nobody waits for the embeddings any more")
 
     def _done(self, number: int, result: Rows | Exception) -> None:
         self._results.put((number, result))
@@ -84,7 +96,7 @@ def checked_pooling(model: LoadedModel, pooling: str | None) -> Pooling:
     if chosen == "rank" and not model.head.can_rank:
         raise RequestError(
             f"{model.info.name} has no classifier that ranks (cls tensors): load a reranker",
-            "model",
+            "pooling",
         )
     return chosen
 

@@ -258,46 +258,47 @@ class Manager:
         pooling: Pooling | None = None,
         truncate: bool = False,
         name: str | None = None,
-        request_id: str | None = None,
+        given_up: threading.Event | None = None,
     ) -> list[Pooled]:
         """The embedding of each text, or of token ids taken as they are, when all are there.
 
         pooling: None is the model's own. truncate: what is longer than the context is cut.
-        RequestError and ContextOverflow say what cannot be embedded.
+        given_up: is set when nobody waits any more. RequestError and ContextOverflow say what
+        cannot be embedded.
         """
         with self.using(name) as model:
             wanted = checked_pooling(model, pooling)
             ids = [embedding_ids(model, prompt, truncate) for prompt in prompts]
-            return self._pooled(model, ids, wanted, request_id)
+            return self._pooled(model, ids, wanted, given_up)
 
     def rerank(
         self,
         query: str,
         documents: Seq[str],
         name: str | None = None,
-        request_id: str | None = None,
+        given_up: threading.Event | None = None,
     ) -> list[Pooled]:
         """The scores of each document for the query, of a model that has a classifier for that."""
         with self.using(name) as model:
             pooling = checked_pooling(model, "rank")
             ids = [pair_ids(model, query, document) for document in documents]
-            return self._pooled(model, ids, pooling, request_id)
+            return self._pooled(model, ids, pooling, given_up)
 
     def _pooled(
         self,
         model: LoadedModel,
         texts: list[list[int]],
         pooling: Pooling,
-        request_id: str | None,
+        given_up: threading.Event | None,
     ) -> list[Pooled]:
         for ids in texts:
             _check_ids(ids, model.info.vocab_size)
-        request_id = request_id or f"request-{next(self._request_ids)}"
+        request_id = f"request-{next(self._request_ids)}"
         work = PoolingWork(model, texts, pooling, request_id)
         for pooler in work.poolers:
             self._thread.post(partial(model.engine.add, pooler))
         try:
-            return work.wait()
+            return work.wait(given_up)
         except BaseException:  # one failed, or Ctrl-C: nobody wants the others
             self.abort(request_id)
             raise
@@ -307,7 +308,7 @@ def _generating(model: LoadedModel) -> LoadedModel:
     if not model.info.generates:
         raise RequestError(
             f"{model.info.name} makes embeddings and no text: ask it for those, or another model",
-            "model",
+            "prompt",
         )
     return model
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from edgellm.errors import EdgeLLMError
 from edgellm.models import PooledHead
 from edgellm.sequence import Sequence
 from edgellm.types import Pooling
@@ -51,7 +52,7 @@ class Pooler:
         return finished
 
     def abort(self) -> None:
-        self.done(RuntimeError("the embedding was aborted"))
+        self.done(EdgeLLMError("the embedding was aborted: the model was unloaded"))
 
     def fail(self, error: Exception) -> None:
         self.done(error)

@@ -124,7 +124,17 @@ class MockModel:
             for position in range(first, end):
                 tokens = sequence.token_ids[: position + 1]
                 rows.append(self.logits(tokens, sequence.num_prompt_tokens))
-        return {"logits": np.array(rows, np.float32).reshape(-1, VOCAB_SIZE)}
+        hidden = [
+            (1.0, token, position)
+            for chunk in batch
+            for position, token in enumerate(chunk.sequence.token_ids)
+            if chunk.sequence.num_computed_tokens <= position
+            and position < chunk.sequence.num_computed_tokens + chunk.count
+        ]
+        return {
+            "logits": np.array(rows, np.float32).reshape(-1, VOCAB_SIZE),
+            "hidden": np.array(hidden, np.float32).reshape(-1, 3),
+        }
 
     def close(self) -> None:
         self.is_closed = True

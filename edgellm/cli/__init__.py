@@ -35,6 +35,7 @@ COMMANDS = {
     "list": ("edgellm.cli.list_models", "the models of the catalogue and those stored here"),
     "show": ("edgellm.cli.show", "what a model file holds and the memory it needs"),
     "rm": ("edgellm.cli.rm", "delete a model that pull stored"),
+    "embed": ("edgellm.cli.embed", "a text as numbers, to compare it with others"),
     "tokenize": ("edgellm.cli.tokenize", "text to token ids"),
     "eval": ("edgellm.cli.eval", "measure a model"),
     "bench": ("edgellm.cli.bench", "how fast a model runs on this machine"),

@@ -9,10 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from edgellm.detokenize import Detokenizer
+from edgellm.embeddings import Pooled
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
 from edgellm.sessions import delete, saved_sessions
 from edgellm.types import (
+    Embedding,
     FimPrompt,
     Hole,
     LoadOptions,
@@ -20,6 +22,7 @@ from edgellm.types import (
     Messages,
     ModelDetails,
     ModelInfo,
+    Pooling,
     Request,
     Session,
     SessionInfo,
@@ -198,6 +201,21 @@ class LocalClient:
 
         return await _in_thread(body)
 
+    async def embed(
+        self,
+        texts: Sequence[str | tuple[int, ...]],
+        pooling: Pooling | None = None,
+        truncate: bool = False,
+        model: str | None = None,
+    ) -> tuple[Embedding, ...]:
+        work = partial(self._manager.embed, list(texts), pooling, truncate, model)
+        return await _embeddings(work)
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], model: str | None = None
+    ) -> tuple[Embedding, ...]:
+        return await _embeddings(partial(self._manager.rerank, query, list(documents), model))
+
     async def save_session(
         self,
         name: str,
@@ -229,6 +247,19 @@ def _pieces(ids: Sequence[int], model: LoadedModel) -> tuple[str, ...]:
     detokenizer = Detokenizer(model.tokenizer, skip_special=False, continues=True)
     pieces = [detokenizer.push(token) for token in ids]
     return (*pieces[:-1], pieces[-1] + detokenizer.flush()) if pieces else ()
+
+
+async def _embeddings(work: Callable[[threading.Event], list[Pooled]]) -> tuple[Embedding, ...]:
+    """What `work` gives, which ends when nobody waits for it any more."""
+    given_up = threading.Event()
+    try:
+        found = await _in_thread(partial(work, given_up))
+    except asyncio.CancelledError:
+        given_up.set()
+        raise
+    return tuple(
+        Embedding(pooled.num_tokens, tuple(map(tuple, pooled.rows.tolist()))) for pooled in found
+    )
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

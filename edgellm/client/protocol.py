@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgellm.types import (
+    Embedding,
     FimPrompt,
     Hole,
     LoadOptions,
@@ -11,6 +12,7 @@ from edgellm.types import (
     Messages,
     ModelDetails,
     ModelInfo,
+    Pooling,
     Request,
     Session,
     SessionInfo,
@@ -108,6 +110,23 @@ class Client(Protocol):
         suffix_limit: tokens; the suffix is read anew after each keystroke. BackendError when the
         model has no tokens for it.
         """
+
+    async def embed(
+        self,
+        texts: Sequence[str | tuple[int, ...]],
+        pooling: Pooling | None = None,
+        truncate: bool = False,
+        model: str | None = None,
+    ) -> tuple[Embedding, ...]:
+        """The embedding of each text, or of token ids taken as they are.
+
+        pooling: None is the model's own. truncate: what is longer than the context is cut.
+        """
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], model: str | None = None
+    ) -> tuple[Embedding, ...]:
+        """The scores that a reranker's classifier gives each document for the query."""
 
     async def save_session(
         self,

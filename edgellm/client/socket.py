@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from edgellm.client.http import Response, exchange, parse_address
 from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.types import (
+    Embedding,
     FimPrompt,
     Hole,
     LoadOptions,
@@ -15,6 +16,7 @@ from edgellm.types import (
     Messages,
     ModelDetails,
     ModelInfo,
+    Pooling,
     Request,
     Session,
     SessionInfo,
@@ -150,6 +152,22 @@ class SocketClient:
             "model": model,
         }
         return decode(FimPrompt, await self._ask("fim_prompt", fields))
+
+    async def embed(
+        self,
+        texts: Sequence[str | tuple[int, ...]],
+        pooling: Pooling | None = None,
+        truncate: bool = False,
+        model: str | None = None,
+    ) -> tuple[Embedding, ...]:
+        fields = {"texts": encode(texts), "pooling": pooling, "truncate": truncate, "model": model}
+        return decode(tuple[Embedding, ...], await self._ask("embed", fields))
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], model: str | None = None
+    ) -> tuple[Embedding, ...]:
+        fields = {"query": query, "documents": list(documents), "model": model}
+        return decode(tuple[Embedding, ...], await self._ask("rerank", fields))
 
     async def save_session(
         self,

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgellm.server import (
     anthropic,
+    embeddings,
     llama_completion,
     llama_cpp,
     native,
@@ -23,11 +24,23 @@ from edgellm.server.openapi import document
 from edgellm.server.service import Service
 
 _OPENAI = Family(
-    (*openai.ROUTES, *openai_chat.ROUTES, *openai_text.ROUTES, *responses.ROUTES),
+    (
+        *openai.ROUTES,
+        *embeddings.OPENAI_ROUTES,
+        *openai_chat.ROUTES,
+        *openai_text.ROUTES,
+        *responses.ROUTES,
+    ),
     openai.openai_error,
 )
 _LLAMA_CPP = Family(
-    (*llama_cpp.ROUTES, *llama_completion.ROUTES, *status.ROUTES), llama_cpp.llama_cpp_error
+    (
+        *llama_cpp.ROUTES,
+        *embeddings.LLAMA_CPP_ROUTES,
+        *llama_completion.ROUTES,
+        *status.ROUTES,
+    ),
+    llama_cpp.llama_cpp_error,
 )
 FAMILIES: tuple[Family, ...] = (
     native.FAMILY,

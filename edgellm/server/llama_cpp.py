@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from edgellm.errors import BackendError, ContextOverflow
+from edgellm.errors import ContextOverflow
 from edgellm.server import fields as f
 from edgellm.server.endpoint import Call, Plain, Reply, Route
 from edgellm.server.failures import Failure, Refusal
@@ -118,14 +118,6 @@ async def lora_adapters(call: Call) -> Reply:
     ]
 
 
-async def embedding(call: Call) -> Reply:
-    raise BackendError("no embedding model can be loaded yet")
-
-
-async def rerank(call: Call) -> Reply:
-    raise BackendError("no reranking model can be loaded yet")
-
-
 _TOKENIZE = ("model", "content", "add_special", "parse_special", "with_pieces")
 ROUTES = (
     Route("GET", "/health", health, public=True),
@@ -137,9 +129,4 @@ ROUTES = (
     Route("POST", "/detokenize", detokenize, takes=("model", "tokens")),
     Route("POST", "/apply-template", apply_template, takes=("model", "messages", "tools")),
     Route("GET", "/lora-adapters", lora_adapters),
-    Route("POST", "/embedding", embedding),
-    Route("POST", "/rerank", rerank),
-    Route("POST", "/reranking", rerank),
-    Route("POST", "/v1/rerank", rerank),
-    Route("POST", "/v1/reranking", rerank),
 )

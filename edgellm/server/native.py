@@ -11,7 +11,7 @@ from typing import Any
 
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
 from edgellm.server.failures import Failure
-from edgellm.types import Hole, LoadOptions, Message, Messages, Request
+from edgellm.types import Hole, LoadOptions, Message, Messages, Pooling, Request
 from edgellm.wire import decode, encode, encode_error, encode_event
 
 _PREFIX = "/edgellm/v1"
@@ -109,6 +109,25 @@ async def fim_prompt(call: Call) -> Reply:
     return dict(encode(filled))
 
 
+async def embed(call: Call) -> Reply:
+    found = await call.service.embed(
+        _field(call, "texts", tuple[str | _Ids, ...], ()),
+        _field(call, "pooling", Pooling),
+        _field(call, "truncate", bool, False),
+        _field(call, "model", str),
+    )
+    return [encode(embedding) for embedding in found]
+
+
+async def rerank(call: Call) -> Reply:
+    found = await call.service.rerank(
+        _field(call, "query", str, ""),
+        _field(call, "documents", tuple[str, ...], ()),
+        _field(call, "model", str),
+    )
+    return [encode(embedding) for embedding in found]
+
+
 async def save_session(call: Call) -> Reply:
     info = await call.service.client.save_session(
         _field(call, "name", str, ""),
@@ -154,6 +173,8 @@ _HANDLERS = (
     chat_prompt,
     chat_ids,
     fim_prompt,
+    embed,
+    rerank,
     save_session,
     restore_session,
     sessions,

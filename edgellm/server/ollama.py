@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from edgellm.dialects import CallPart
-from edgellm.errors import BackendError, RequestError
-from edgellm.server import fields as f, ollama_models
+from edgellm.errors import RequestError
+from edgellm.server import embeddings, fields as f, ollama_models
 from edgellm.server.answers import Answer, collect, new_id, steps
 from edgellm.server.chat import Chat, prepare, thinking
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
@@ -114,10 +114,6 @@ async def _loaded(call: Call, empty: Mapping[str, Any]) -> Reply:
     return {**_head(info), **empty, "done": True, "done_reason": reason}
 
 
-async def embed(call: Call) -> Reply:
-    raise BackendError("no embedding model can be loaded yet")
-
-
 def _params(call: Call) -> SamplingParams:
     options = f.read(call.fields, "options", dict[str, Any], {})
     changes: dict[str, Any] = {"n": 1, "logprobs": _num_logprobs(call)}
@@ -199,8 +195,7 @@ FAMILY = Family(
         *ollama_models.ROUTES,
         Route("POST", "/api/chat", chat, takes=_CHAT),
         Route("POST", "/api/generate", generate, takes=_GENERATE),
-        Route("POST", "/api/embed", embed),
-        Route("POST", "/api/embeddings", embed),
+        *embeddings.OLLAMA_ROUTES,
     ),
     ollama_error,
 )

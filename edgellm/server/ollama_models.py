@@ -48,7 +48,8 @@ async def show(call: Call) -> Reply:
     template = details.chat_template
     if has_fim:  # what Continue and others look for before they ask for a fill-in
         template += "{{- /* .Prompt .Suffix */ -}}"
-    capabilities = ["completion", *(["insert"] if has_fim else [])]
+    kind = "completion" if info.generates else "embedding"
+    capabilities = [kind, *(["insert"] if has_fim else [])]
     if not dialect_of(details.tool_template or details.chat_template).is_taught:
         capabilities.append("tools")
     if can_think(details.chat_template):

@@ -9,10 +9,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgellm.errors import BackendError, RequestError
+from edgellm.errors import RequestError
 from edgellm.server.endpoint import Call, Reply, Route
 from edgellm.server.failures import Failure
-from edgellm.server.fields import read
 from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.types import ModelInfo, Usage
 
@@ -77,11 +76,6 @@ def _named(call: Call, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": created, "owned_by": "edgellm"}
 
 
-async def embeddings(call: Call) -> Reply:
-    info = await call.service.model(read(call.fields, "model", str))
-    raise BackendError(f"{info.name} gives no embeddings: no embedding model can be loaded yet")
-
-
 def embedding_as(values: Sequence[float], encoding_format: str) -> str | list[float]:
     """An embedding as the request wants it: base64 of little-endian 32-bit floats, or a list."""
     if encoding_format == "base64":
@@ -97,6 +91,4 @@ ROUTES = (
     Route("GET", "/v1/models", models, public=True),
     Route("GET", "/models", models, public=True),
     Route("GET", "/v1/models/{model:path}", model),
-    Route("POST", "/v1/embeddings", embeddings, takes=("model", "input", "encoding_format")),
-    Route("POST", "/embeddings", embeddings, takes=("model", "input", "encoding_format")),
 )

@@ -51,6 +51,12 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "previous_response_id": _TEXT,
     "prompt": {"anyOf": [_TEXT, _IDS, _TEXTS, {"type": "array", "items": _IDS}]},
     "prompt_text": _TEXT,
+    "input_texts": {"anyOf": [_TEXT, _IDS, _TEXTS, {"type": "array", "items": _IDS}]},
+    "dimensions": _WHOLE,
+    "truncate": _FLAG,
+    "query": _TEXT,
+    "documents": _TEXTS,
+    "top_n": _WHOLE,
     "suffix": _TEXT,
     "echo": _FLAG,
     "encoding_format": {"enum": ["float", "base64"]},
@@ -84,7 +90,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "keep_alive": {"anyOf": [_NUMBER, _TEXT]},
     "raw": _FLAG,
 }
-_RENAMED = {"prompt_text": "prompt", "tool_choice_object": "tool_choice"}
+_RENAMED = {"prompt_text": "prompt", "input_texts": "input", "tool_choice_object": "tool_choice"}
 _KINDS: Mapping[Kind, Mapping[str, Any]] = {
     FLAG: _FLAG,
     WHOLE: _WHOLE,

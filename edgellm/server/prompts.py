@@ -9,7 +9,9 @@ Prompt = str | tuple[int, ...]
 _MAX_PROMPTS = 64
 
 
-async def read_prompts(client: Client, value: Any, model: str) -> list[Prompt]:
+async def read_prompts(
+    client: Client, value: Any, model: str, most: int = _MAX_PROMPTS
+) -> list[Prompt]:
     """The prompts in a field, ids or text. RequestError for another form.
 
     A list is one prompt when it holds a number, else a list of prompts.
@@ -22,8 +24,8 @@ async def read_prompts(client: Client, value: Any, model: str) -> list[Prompt]:
         raise RequestError("the prompt is an empty list", "prompt")
     if any(_is_id(item) for item in value):
         return [await _prompt(client, value, model)]
-    if len(value) > _MAX_PROMPTS:
-        raise RequestError(f"{len(value)} prompts: at most {_MAX_PROMPTS} are read", "prompt")
+    if len(value) > most:
+        raise RequestError(f"{len(value)} prompts: at most {most} are read", "prompt")
     return [await _prompt(client, item, model) for item in value]
 
 

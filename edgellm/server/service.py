@@ -3,8 +3,8 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from edgellm.client import Client
 from edgellm.errors import CatalogError, RequestError
 from edgellm.server.failures import Refusal
 from edgellm.server.settings import Settings
-from edgellm.types import LoadOptions, ModelInfo, Request, TokenEvent
+from edgellm.types import Embedding, LoadOptions, ModelInfo, Pooling, Request, TokenEvent
 
 _RETRY_AFTER = 2  # seconds
 
@@ -105,15 +105,7 @@ class Service:
     async def generate(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
         """The events of a request, counted, unless there are too many requests already."""
         answers = request.params.n
-        if self.in_flight + answers > self.settings.max_requests:
-            self.totals.refused += 1
-            raise Refusal(
-                503,
-                "unavailable_error",
-                f"{self.in_flight} answers are being written and {self.settings.max_requests} "
-                "may be: try again in a moment",
-                _RETRY_AFTER,
-            )
+        self._check_room(answers)
         request_id = request.request_id or os.urandom(12).hex()
         self.in_flight += answers
         self.active.add(request_id)
@@ -131,6 +123,50 @@ class Service:
             self.in_flight -= answers
             self.active.discard(request_id)
             self.totals.aborted += unfinished
+
+    async def embed(
+        self,
+        texts: Sequence[str | tuple[int, ...]],
+        pooling: Pooling | None = None,
+        truncate: bool = False,
+        model: str | None = None,
+    ) -> tuple[Embedding, ...]:
+        """The embeddings of texts, counted as one request."""
+        with self._in_flight():
+            return self._embedded(await self.client.embed(texts, pooling, truncate, model))
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], model: str | None = None
+    ) -> tuple[Embedding, ...]:
+        """The scores of documents, counted as one request."""
+        with self._in_flight():
+            return self._embedded(await self.client.rerank(query, documents, model))
+
+    @contextmanager
+    def _in_flight(self) -> Iterator[None]:
+        self._check_room(1)
+        self.in_flight += 1
+        self.totals.requests += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+
+    def _embedded(self, found: tuple[Embedding, ...]) -> tuple[Embedding, ...]:
+        self.totals.prompt_tokens += sum(embedding.num_tokens for embedding in found)
+        return found
+
+    def _check_room(self, answers: int) -> None:
+        """Refusal when there are too many requests already."""
+        if self.in_flight + answers > self.settings.max_requests:
+            self.totals.refused += 1
+            raise Refusal(
+                503,
+                "unavailable_error",
+                f"{self.in_flight} answers are being written and {self.settings.max_requests} "
+                "may be: try again in a moment",
+                _RETRY_AFTER,
+            )
 
     async def abort_all(self) -> None:
         """Ends all answers where they are."""

@@ -142,12 +142,6 @@ def test_what_the_server_tells_of_itself(server: Running) -> None:
     assert numbers["models"][0]["name"] == "mock"
 
 
-@pytest.mark.parametrize("target", ["/embedding", "/rerank", "/v1/embeddings", "/api/embed"])
-def test_what_is_not_there_says_so(server: Running, target: str) -> None:
-    status, answer = server.ask("POST", target, {"input": "x"})
-    assert status == 501 and "embedding" in str(answer) or "reranking" in str(answer)
-
-
 def test_a_hole_of_the_completions_route(server: Running) -> None:
     fields = {"prompt": "def f(", "suffix": "return", "max_tokens": 3, "temperature": 0}
     answer = ask(server, "/v1/completions", **fields)
