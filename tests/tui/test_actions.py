@@ -10,6 +10,7 @@ from textual.widgets import Input, OptionList, Static, TextArea
 from edgellm.tui.actions import ACTIONS, BY_NAME
 from edgellm.tui.app import ChatApp
 from edgellm.tui.handlers.files import code_blocks
+from edgellm.tui.history import Store
 from edgellm.tui.screens.alternatives import AlternativesScreen
 from edgellm.tui.screens.ask import AskScreen, ConfirmScreen
 from edgellm.tui.screens.compare import CompareScreen
@@ -297,6 +298,19 @@ async def test_copy(tmp_path: Path) -> None:
         await until(pilot, lambda: pilot.app.clipboard == client.answer(""))
         await pilot.press("alt+k")
         await until(pilot, lambda: pilot.app.clipboard == "x = 1\n")
+
+
+@asynchronous
+async def test_right_to_left_text_is_kept_and_copied_as_it_is(tmp_path: Path) -> None:
+    text = "שלום \u200fעולם (1) 👩‍👩‍👧 \u2067السلام عليكم\u2069 e\u0301"
+    async with chatting(tmp_path, ScriptedClient(lambda prompt: text)) as pilot:
+        await say(pilot, text)
+        await pilot.press("alt+c")
+        await until(pilot, lambda: pilot.app.clipboard == text)
+        app = app_of(pilot)
+        stored = await app.history.ask(Store.load, app.chat.id)
+        assert stored is not None
+        assert [message.content for message in stored.path()] == [text, text]
 
 
 @asynchronous
