@@ -48,7 +48,14 @@ class StatusBar(Static):
             parts.append(Content(size(status.memory)))
         if status.others:
             parts.append(Content.styled(f"◌ {status.others} more", "$accent"))
-        return Content("   ").join(parts)
+        width = self.content_size.width
+        while len(parts) > 1 and _joined(parts).cell_length > width > 0:
+            parts.pop()  # the last ones are missed least, and half of one says nothing
+        return _joined(parts)
+
+
+def _joined(parts: list[Content]) -> Content:
+    return Content("   ").join(parts)
 
 
 def context_bar(used: int, context: int) -> Content:
