@@ -51,7 +51,7 @@ async def prepare(
         answering.params,
         model=info.name,
         shown=answering.shown,
-        adapters=adapters(call.fields, info),
+        adapters=adapters(call.fields, info, call.service.scales),
         keep_alive=keep_alive(call.fields),
     )
     return Chat(info, request, answering)

@@ -68,7 +68,7 @@ class Route:
     """method: of HTTP; GET is also HEAD. path: as Starlette writes it. public: needs no API key.
 
     takes: fields it reads that are worth telling of, by their names in `openapi.FIELDS`. samples:
-    it also takes those of SamplingParams.
+    it also takes those of SamplingParams. list_as: the field that a list for a body stands for.
     """
 
     method: str
@@ -77,6 +77,7 @@ class Route:
     public: bool = False
     takes: tuple[str, ...] = ()
     samples: bool = False
+    list_as: str | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class _Answer:
             if route is None:
                 method = self._scope["method"]
                 raise Refusal(405, "invalid_request_error", f"{method} is not {_either(methods)}")
-            fields = await self._fields()
+            fields = await self._fields(route.list_as)
             call = Call(
                 self._service,
                 fields,
@@ -231,7 +232,7 @@ class _Answer:
             headers.append((b"www-authenticate", b"Bearer"))
         await self._write(failure.status, body, b"application/json", headers)
 
-    async def _fields(self) -> Mapping[str, Any]:
+    async def _fields(self, list_as: str | None) -> Mapping[str, Any]:
         """The JSON object in the body; nothing is an empty one."""
         body = bytearray()
         try:
@@ -247,7 +248,7 @@ class _Answer:
                         raise _too_large(self._service.settings.max_body)
         except TimeoutError:
             raise Refusal(408, "timeout_error", "the body did not arrive in time") from None
-        return _parsed(bytes(body)) if body else {}
+        return _parsed(bytes(body), list_as) if body else {}
 
     async def _write(
         self, status: int, body: bytes, media_type: bytes, headers: Headers | None = None
@@ -268,11 +269,13 @@ class _Answer:
         self._is_complete = not more
 
 
-def _parsed(body: bytes) -> Mapping[str, Any]:
+def _parsed(body: bytes, list_as: str | None = None) -> Mapping[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"the body is not JSON: {error}") from None
+    if list_as is not None and isinstance(value, list):
+        return {list_as: value}
     if not isinstance(value, dict):
         raise RequestError(f"the body is a JSON {type(value).__name__}; an object is expected")
     return value

@@ -113,10 +113,16 @@ def tools(fields: Fields) -> Tools:
     )
 
 
-def adapters(fields: Fields, info: ModelInfo) -> Mapping[str, float] | None:
-    """The scales of llama.cpp's `lora`, a list of ids and scales; those left out are 0."""
+def adapters(
+    fields: Fields, info: ModelInfo, changed: Mapping[str, Mapping[str, float]]
+) -> Mapping[str, float] | None:
+    """The scales of llama.cpp's `lora`, a list of ids and scales; those left out are 0.
+
+    changed: by model, what holds where the field is missing.
+    """
     if fields.get("lora") is None:
-        return None
+        kept = changed.get(info.name)
+        return kept and {adapter.name: kept.get(adapter.name, 0.0) for adapter in info.adapters}
     scales = {}
     for entry in objects(fields, "lora"):
         number = read(entry, "id", int, -1)

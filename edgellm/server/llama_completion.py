@@ -104,7 +104,7 @@ async def _reply(
     )
     if limits != Limits() and params.n > 1:
         raise RequestError("n_indent and t_max_predict_ms are for one answer, not for several", "n")
-    scales = f.adapters(call.fields, info)
+    scales = f.adapters(call.fields, info, call.service.scales)
     requests = [Request(p, params, model=info.name, adapters=scales) for p in prompts]
     jobs = [_Job(i, info, request, limits, cut) for i, request in enumerate(requests)]
     if f.read(call.fields, "stream", bool, False):

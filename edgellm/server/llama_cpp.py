@@ -112,10 +112,24 @@ async def apply_template(call: Call) -> Reply:
 
 async def lora_adapters(call: Call) -> Reply:
     info = await call.service.model(call.query.get("model"))
+    changed = call.service.scales.get(info.name)
     return [
-        {"id": i, "path": adapter.name, "scale": adapter.scale}
+        {
+            "id": i,
+            "path": adapter.name,
+            "scale": adapter.scale if changed is None else changed.get(adapter.name, 0.0),
+        }
         for i, adapter in enumerate(info.adapters)
     ]
+
+
+async def scale_adapters(call: Call) -> Reply:
+    """Changes what requests that say nothing take of the adapters; those left out are 0."""
+    info = await call.service.model(call.query.get("model"))
+    scales = f.adapters(call.fields, info, {})
+    if scales is not None:
+        call.service.scales[info.name] = scales
+    return await lora_adapters(call)
 
 
 _TOKENIZE = ("model", "content", "add_special", "parse_special", "with_pieces")
@@ -129,4 +143,5 @@ ROUTES = (
     Route("POST", "/detokenize", detokenize, takes=("model", "tokens")),
     Route("POST", "/apply-template", apply_template, takes=("model", "messages", "tools")),
     Route("GET", "/lora-adapters", lora_adapters),
+    Route("POST", "/lora-adapters", scale_adapters, takes=("lora",), list_as="lora"),
 )

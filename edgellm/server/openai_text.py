@@ -57,7 +57,7 @@ async def _requests(call: Call, info: ModelInfo) -> list[Request]:
         **({"max_tokens": 16} if _has_no_limit(call) else {}),
         **f.response_format(call.fields),
     )
-    scales = f.adapters(call.fields, info)
+    scales = f.adapters(call.fields, info, call.service.scales)
     suffix = f.read(call.fields, "suffix", str)
     if suffix:
         prefix = f.read(call.fields, "prompt", str, "")

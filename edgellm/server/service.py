@@ -43,7 +43,8 @@ class Totals:
 class Service:
     """One server's state. in_flight: answers being generated. is_loading: not ready yet.
 
-    active: ids of the requests whose answers these are.
+    active: ids of the requests whose answers these are. scales: by model, those of its adapters for
+    requests that say none, where they were changed.
     """
 
     client: Client
@@ -52,6 +53,7 @@ class Service:
     started: float = field(default_factory=time.time)
     in_flight: int = 0
     active: set[str] = field(default_factory=set)
+    scales: dict[str, Mapping[str, float]] = field(default_factory=dict)
     is_loading: bool = False
     catalog: Mapping[str, CatalogEntry] = field(default_factory=dict)
 

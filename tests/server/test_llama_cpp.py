@@ -2,18 +2,22 @@
 
 import asyncio
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgellm.client.http import exchange, parse_address
+from edgellm.sequence import Chunk
 from edgellm.server.answers import llama_timings
 from edgellm.server.endpoint import Call
 from edgellm.server.fields import adapters
 from edgellm.server.llama_completion import _suffix_limit
 from edgellm.types import AdapterInfo, ModelInfo, Timings, Usage
+from tests.mock_model import MockModel, make_manager, says
 from tests.server.conftest import SAID
-from tests.server.serving import Running
+from tests.server.serving import Running, running
 
 GREEDY = {"temperature": 0}
 
@@ -123,8 +127,31 @@ def test_adapters_are_named_by_number(server: Running) -> None:
     status, answer = server.ask("POST", "/completion", {"prompt": "hi", "lora": [{"id": 0}]})
     assert status == 400 and answer["error"]["param"] == "lora"
     info = ModelInfo("m", "", "a", "b", 8, 8, 0, adapters=(AdapterInfo("x", ""),))
-    assert adapters({"lora": [{"id": 0, "scale": 0.5}]}, info) == {"x": 0.5}
-    assert adapters({"lora": []}, info) == {} and adapters({}, info) is None
+    assert adapters({"lora": [{"id": 0, "scale": 0.5}]}, info, {}) == {"x": 0.5}
+    assert adapters({"lora": []}, info, {"m": {"x": 2.0}}) == {} and adapters({}, info, {}) is None
+    assert adapters({}, info, {"m": {"x": 2.0}}) == {"x": 2.0}
+
+
+def test_scales_are_changed_for_requests_that_say_none(tmp_path: Path) -> None:
+    seen = set()
+
+    class Watched(MockModel):
+        def pack(self, chunks: list[Chunk]) -> list[Chunk]:
+            seen.update(chunk.sequence.adapter_scales for chunk in chunks)
+            return super().pack(chunks)
+
+    manager = make_manager(Watched(says("ok")))
+    loaded = manager.model()
+    adapters = (AdapterInfo("x", ""), AdapterInfo("y", ""))
+    loaded.info = replace(loaded.info, adapters=adapters)
+    with running(manager, tmp_path) as own:
+        changed = own.ask("POST", "/lora-adapters", [{"id": 1, "scale": 0.5}])
+        assert changed == own.ask("GET", "/lora-adapters")
+        assert [entry["scale"] for entry in changed[1]] == [0.0, 0.5]
+        assert own.ask("POST", "/lora-adapters", [{"id": 2, "scale": 0.5}])[0] == 400
+        assert own.ask("POST", "/completion", {"prompt": "hi"})[0] == 200
+        assert seen == {(0.0, 0.5)}
+        assert own.ask("POST", "/completion", [1])[0] == 400
 
 
 def test_what_the_server_tells_of_itself(server: Running) -> None:
