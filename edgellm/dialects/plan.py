@@ -57,14 +57,16 @@ class Plan:
         """
         is_open, is_closed = self._thought(tail)
         is_held = self.tools.is_held
-        if is_held:
-            if any(getattr(params, name) is not None for name in CONSTRAINTS):
+        if any(getattr(params, name) is not None for name in CONSTRAINTS):
+            is_open = False  # the form leaves no room for reasoning
+            if is_held:
                 raise RequestError(
                     "tools: calls that must have a form (tool_choice, strict, or "
                     "parallel_tool_calls) cannot be asked for together with another form of the "
                     "answer (response_format, grammar)",
                     "tools",
                 )
+        if is_held:
             grammar = self._grammar(is_open, is_closed)
             params = SamplingParams(**{**params.given, "lark": grammar})
         shown = tuple(sorted(set(self.control.values())))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from edgellm.dialects import TextPart, read_tools
-from tests.dialects.reading import calls, content, given_tools, plain, read, reasoning
+from edgellm.dialects import TextPart, plan, read_tools
+from edgellm.types import SamplingParams
+from tests.dialects.reading import calls, content, details, given_tools, plain, read, reasoning
 
 THINKS = "<think> </think>"
 CALL = '<tool_call>\n{"name": "note", "arguments": {"text": "a"}}\n</tool_call>'
@@ -98,3 +99,10 @@ def test_tags_may_be_forgotten() -> None:
         assert calls(read("<tool_call>", pieces, given_tools())) == [("note", {"text": "a"})]
     other = said.replace("note", "noted")
     assert read("<tool_call>", other, given_tools()) == [TextPart(other)]
+
+
+def test_an_answer_of_another_form_has_no_reasoning() -> None:
+    asked = plan(details(THINKS))
+    params = SamplingParams(json_schema={"type": "object"})
+    parser = asked.answering(params, "assistant\n<think>\n").parser()
+    assert parser.push("{}") + parser.finish() == [TextPart("{}")]
