@@ -88,8 +88,8 @@ class Architecture:
     window_period: of so many layers the last sees everything and the others a sliding window; 1:
     none is windowed. all_windowed: every layer is. full_first: the first of a period sees
     everything instead. causal: tokens see only what comes before them, unless a key says otherwise.
-    default_window: where no key gives one. chunked_windows: see
-    Builder.attention. unrotated_scale: of queries in layers that do not rotate.
+    default_window: where no key gives one. chunked_windows: see Builder.attention. unrotated_scale:
+    of queries in layers that do not rotate.
     norm, residual: above. pre_norm: blocks read normed input; False: only their output is normed.
     embedding_normed: the first layer has no norm before attention: its input is normed already.
     qk_norm_last: queries and keys are normed after rotation. plain_qk_norm: those of layers that
@@ -100,8 +100,8 @@ class Architecture:
     attention_gate: what is made of numbers that gate it and come from a tensor of their own.
     key_heads: see Builder.delta_rule.
     ffn_norm, output_norm: the tensors with which the input of feed-forward blocks and the last
-    hidden states are normed; None: those are normed already. post_norm, ffn_post_norms: of what
-    the blocks add, the first that the file has.
+    hidden states are normed; None: those are normed already. post_norm, ffn_post_norms: of what the
+    blocks add, the first that the file has.
     attention_width: scores are divided by its square root. attention_scale_key: the file's factor
     instead. attention_softcap, final_softcap, router_softcap: caps of scores, logits and scores of
     experts where no key says one, 0 is none; None: the family has none, whatever the file says.
@@ -117,7 +117,9 @@ class Architecture:
     experts that a token sees are together as wide as a block without any, unless a key says how
     wide one is. shared_experts: how many all tokens share, unless a key says it.
     shared_width_each: the file's width of those is that of one. shared_factor: multiplies the sum
-    of these and the chosen. weigh_inputs: what experts read is weighted, not what they give.
+    of these and the chosen. mlp_beside_experts: layers with experts may have a block without any,
+    too, and take the mean of both, times sqrt(2). weigh_inputs: what experts read is weighted, not
+    what they give.
     early_router: reads the layer's input. activation_alpha, activation_limit: see Builder.gated.
     own_kv_layers: so many layers have keys and values, unless a key says it. per_layer_input_width:
     likewise. altup: the residual stream is several; see altup.py. may_skip: layers without heads
@@ -182,6 +184,7 @@ class Architecture:
     shared_experts: int = 0
     shared_width_each: bool = False
     shared_factor: float = 1.0
+    mlp_beside_experts: bool = False
     weigh_inputs: bool = False
     early_router: bool = False
     own_kv_layers: int | None = None

@@ -74,12 +74,14 @@ def _sinks(r: Recorder, layer: int, heads: int) -> Weight | None:
 
 def _scaled_by_position(r: Recorder, layer: int, q: Value) -> Value:
     config, scale = r.config, r.architecture.unrotated_scale
-    if config.temperature_scale is not None:
-        length = config.rope_scaling.original_context
-        return r.builder.position_scale(q, length, config.temperature_scale)
-    if scale is None or _rotates(r, layer):
+    if scale is not None:
+        if _rotates(r, layer):
+            return q
+        return r.builder.position_scale(q, scale.length, scale.factor, scale.offset)
+    if config.temperature_scale is None:
         return q
-    return r.builder.position_scale(q, scale.length, scale.factor, scale.offset)
+    length = config.rope_scaling.original_context
+    return r.builder.position_scale(q, length, config.temperature_scale)
 
 
 def _rotates(r: Recorder, layer: int) -> bool:

@@ -202,8 +202,9 @@ def read_config(file: GGUFFile) -> ModelConfig:
             default=max(0, num_layers - (row.own_kv_layers or num_layers)),
         ),
         per_layer_input_width=keys.integer(
-            "embedding_length_per_layer_input", 0, MAX_WIDTH, default=row.per_layer_input_width
-        ),
+            "embedding_length_per_layer_input", 0, MAX_WIDTH, default=0
+        )
+        or row.per_layer_input_width,
         leading_dense_layers=keys.integer("leading_dense_block_count", 0, MAX_LAYERS, default=0),
         xielu=_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
         gate_deviations=_gate_deviations(keys, row, num_layers),

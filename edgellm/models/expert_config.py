@@ -53,7 +53,8 @@ def read_experts(
     divisor = used if row.experts_share_width else 1
     default = tuple(width // divisor for width in intermediate_size)
     sizes = _widths(keys, "expert_feed_forward_length", default)
-    num_shared = keys.integer("expert_shared_count", 0, MAX_EXPERTS, default=row.shared_experts)
+    num_shared = keys.integer("expert_shared_count", 0, MAX_EXPERTS, default=0)
+    num_shared = num_shared or row.shared_experts
     shared = tuple(num_shared * size for size in sizes) if num_shared else intermediate_size
     gating = keys.integer("expert_gating_func", 0, max(GATINGS), default=0)
     groups, groups_used = _groups(keys, count, used)

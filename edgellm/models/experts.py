@@ -15,7 +15,7 @@ from edgellm.models.weights import columns_of
 def expert_mlp(r: Recorder, layer: int, x: Value) -> Value:
     """A router weighs a few of many gated networks per token; a shared one may be added.
 
-    x (T, hidden_size), normed, and so the result. A layer may have a network without a router
+    x (T, hidden_size), normed, and so the result. Some layers have a network without a router
     beside it. Sources: Shazeer et al. 2017; Dai et al. 2024 (shared experts); Grok (xAI 2024).
     """
     prefix, row, b = f"blk.{layer}", r.architecture, r.builder
@@ -25,7 +25,7 @@ def expert_mlp(r: Recorder, layer: int, x: Value) -> Value:
     if r.offers(f"{prefix}.ffn_down_shexp"):
         out = b.add(out, _shared(r, layer, x))
         out = out if row.shared_factor == 1 else b.multiply(out, row.shared_factor)
-    if r.offers(f"{prefix}.ffn_up", "experts"):
+    if row.mlp_beside_experts and r.offers(f"{prefix}.ffn_up"):
         out = b.multiply(b.add(mlp(r, layer, x), out), math.sqrt(0.5))
     return out
 

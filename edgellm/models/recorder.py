@@ -159,7 +159,9 @@ class Recorder:
     def _rope_divisors(self) -> Frequencies | None:
         is_long = self.context_length > self.config.rope_scaling.original_context
         pairs = self.config.rotary_dim // 2
-        stored = pairs * self.architecture.rotary_divisor  # files have those of the most dimensions
+        stored = pairs
+        if self.architecture.rotary_divisor > 1:  # files have those of the layers that rotate most
+            stored = max(pairs, self.config.local_rotary_dim // 2)
         chosen = None
         for name, wanted in (
             ("rope_freqs.weight", True),

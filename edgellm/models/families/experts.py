@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from edgellm.models.config import ModelConfig
 
 
+# Layers with experts may come with those of a block without any, which is then not there.
+MLP_BESIDE_EXPERTS = tuple(
+    f"ffn_{name}.{part}" for name in ("gate", "up", "down") for part in ("weight", "scale")
+)
+
+
 def _not_every_fourth_of_windowed(config: "ModelConfig", layer: int) -> bool:
     """The last of each four layers has no positions, in models with windows."""
     return layer % 4 != 3 or not any(config.windows)
@@ -107,10 +113,11 @@ ROWS: Mapping[str, Architecture] = {
         logit_factor=_grok_logit_factor,
         activation="gelu_tanh",
         normalize_gates=True,
+        mlp_beside_experts=True,
         refused_keys=("attention.temperature_length",),
     ),
     "hunyuan-moe": Architecture(rope="split", qk_norm_last=True, normalize_gates=True),
-    "hy_v3": Architecture(rope="split", gating="sigmoid"),
+    "hy_v3": Architecture(rope="split", gating="sigmoid", unused=MLP_BESIDE_EXPERTS),
     "laguna": Architecture(
         rope="split",
         local_rope=True,
@@ -139,7 +146,13 @@ ROWS: Mapping[str, Architecture] = {
         normalize_gates=True,
         experts_share_width=True,
     ),
-    "mimo2": Architecture(rope="split", local_rope=True, gating="sigmoid", normalize_gates=True),
+    "mimo2": Architecture(
+        rope="split",
+        local_rope=True,
+        gating="sigmoid",
+        normalize_gates=True,
+        unused=MLP_BESIDE_EXPERTS,
+    ),
     "minicpm3": replace(dense.ROWS["minicpm"], rope="split"),
     "minimax-m2": Architecture(rope="split", gating="sigmoid", normalize_gates=True),
     "mistral4": Architecture(rope="interleaved"),
@@ -159,5 +172,11 @@ ROWS: Mapping[str, Architecture] = {
         normalize_gates=True,
         early_router=True,
     ),
-    "step35": Architecture(rope="split", local_rope=True, rotary_divisor=2, gating="sigmoid"),
+    "step35": Architecture(
+        rope="split",
+        local_rope=True,
+        rotary_divisor=2,
+        gating="sigmoid",
+        unused=MLP_BESIDE_EXPERTS,
+    ),
 }

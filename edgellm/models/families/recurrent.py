@@ -47,7 +47,12 @@ ROWS: Mapping[str, Architecture] = {
         normalize_gates=True,
         unused=("ssm_in.weight", "ssm_in.scale"),  # the same as attn_qkv and attn_gate
     ),
-    "rwkv6": Architecture(rope=None, norm="layer", ffn_norm="attn_norm_2"),
+    "rwkv6": Architecture(
+        rope=None,
+        norm="layer",
+        ffn_norm="attn_norm_2",
+        unused=tuple(f"time_mix_lerp_{part}.weight" for part in "wkvrg"),  # the same as the fused
+    ),
     "rwkv6qwen2": Architecture(rope=None),
     "rwkv7": Architecture(
         rope=None, norm="layer", ffn_norm="attn_norm_2", unused=VALUE_MIX_OF_THE_FIRST_LAYER

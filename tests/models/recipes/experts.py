@@ -90,6 +90,7 @@ UNFOLDED_KEYS: Mapping[str, Any] = {
     "rope.dimension_count": ROPE_DIM,
 }
 
+BIAS_AND_SINKS: Shapes = {**BIAS, "attn_sinks.weight": (HEADS,)}
 GATED: Shapes = {"attn_gate.weight": (HIDDEN, Q_WIDTH)}
 GATED_BY_HEAD: Shapes = {"attn_gate.weight": (HIDDEN, HEADS)}
 EVERY_FOURTH_SEES_ALL = (True, True, True, False, True, True)
@@ -222,14 +223,18 @@ RECIPES: dict[str, Recipe] = {
         windowed=EVERY_FOURTH_SEES_ALL,
     ),
     "mimo2": Recipe(
-        {**MIXTRAL, **BIAS, "attn_sinks.weight": (HEADS,)},
+        {**MIXTRAL, **BIAS_AND_SINKS},
         keys={
             **EXPERT_KEYS,
             "attention.value_scale": 0.7,
             "attention.sliding_window_pattern": np.array([0, 1, 1, 0, 1, 1], np.bool_),
             "rope.dimension_count": 16,
         },
-        other={0: {**ATTENTION, **MLP}, 3: {**MIXTRAL, **BIAS}},
+        other={
+            0: {**ATTENTION, **MLP},
+            3: {**MIXTRAL, **BIAS},
+            5: {**MIXTRAL, **MLP, **BIAS_AND_SINKS},
+        },
         windowed=(False, True, True, False, True, True),
     ),
     "minicpm3": Recipe({**LATENT, **ONE_MATRIX, **MLP}, keys=UNFOLDED_KEYS),
