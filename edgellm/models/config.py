@@ -19,6 +19,7 @@ from edgellm.types import POOLINGS, Pooling
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20
 MAX_CONTEXT = 1 << 30
+UNSPECIFIED_POOLING = 0xFFFFFFFF  # -1, as some writers put it
 GEMMA_3N_DEVIATIONS = 1.6448533535003662  # 95 of 100 numbers are left out
 SCALING_KINDS: Mapping[str, ScalingKind] = {
     "none": "none",
@@ -216,7 +217,7 @@ def read_config(file: GGUFFile) -> ModelConfig:
 
 
 def _pooling(keys: Keys) -> Pooling | None:
-    if not keys.has("pooling_type"):
+    if keys.file.integer(f"{keys.prefix}.pooling_type") in (None, UNSPECIFIED_POOLING):
         return None
     return POOLINGS[keys.integer("pooling_type", 0, len(POOLINGS) - 1)]
 

@@ -184,6 +184,11 @@ def test_a_key_that_asks_for_what_is_not_done_is_refused(
         config_of(tmp_path, name, **{key: 16})
 
 
+def test_pooling_may_be_said_to_be_unspecified(tmp_path: Path) -> None:
+    assert config_of(tmp_path, pooling_type=0xFFFFFFFF).pooling is None
+    assert config_of(tmp_path, pooling_type=3).pooling == "last"
+
+
 def test_keys_may_raise_the_base_of_rotation_and_leave_dimensions_out(tmp_path: Path) -> None:
     raised = config_of(tmp_path, "hunyuan_vl")
     assert raised.rope_base == pytest.approx(50000.0 * 1000.0 ** (32 / 30))
