@@ -15,9 +15,13 @@ from edgellm.sampling import Sampler, Vocabulary
 from edgellm.sequence import Sequence
 
 _PIECE = 64  # tokens of a new text read per step of the large model, which waits meanwhile
+_NEWS = 24  # unread tokens that do not keep it from guessing, nor make guesses seem dear
 _PRIOR, _PRIOR_WEIGHT = 0.7, 4.0  # how often a guess is right before any is counted
 _KEPT = 0.95  # of what was counted, each time something is
 _WEIGHT = 0.2  # of the newest time in a running mean
+# Per step without guesses: what is left of that mean, as it may have been a bad moment, and how far
+# the share of right ones goes back to the prior. Each new try may cost several steps.
+_FORGOTTEN, _RECOVERY = 0.9998, 0.005
 
 
 class Steps(Protocol):
@@ -65,8 +69,8 @@ class DraftModel:
         reads = []
         for sequence, count in counts.items():
             length, reading = len(sequence.token_ids), self._readings[sequence]
-            if length - reading.known > _PIECE:
-                reading.known += _PIECE
+            if length - reading.known > _NEWS:
+                reading.known = min(length, reading.known + _PIECE)
                 reads.append(self._guess(sequence, reading.known, 1))
             else:
                 reading.known = length
@@ -77,6 +81,8 @@ class DraftModel:
         if guesses:
             each = (self._clock() - begun) / max(counts[sequence] for sequence in guesses)
             self._seconds += (_WEIGHT if self._seconds else 1.0) * (each - self._seconds)
+        else:
+            self._seconds *= _FORGOTTEN
         drafts = {s: self._known(guess.tokens) for s, guess in guesses.items()}
         for sequence, draft in drafts.items():
             self._readings[sequence].guessed = draft
@@ -127,7 +133,7 @@ class _Reading:
     def judge(self, tokens: list[int]) -> None:
         """Counts the guesses that have been decided since; unasked, it is slowly thought better."""
         if not self.guessed:
-            self.right += (1.0 - _KEPT) * (_PRIOR * self.seen - self.right)
+            self.right += _RECOVERY * (_PRIOR * self.seen - self.right)
         for guess, token in zip(self.guessed, tokens[self.known :], strict=False):
             self.right = _KEPT * self.right + (guess == token)
             self.seen = _KEPT * self.seen + 1.0

@@ -63,7 +63,7 @@ def test_a_model_that_never_agrees_is_asked_ever_less() -> None:
         sequence.token_ids.append(0)
         after = drafter.chances(sequence, 1)[0]
     assert after < 0.4 < before
-    for _ in range(60):  # later it may be worth another try
+    for _ in range(600):  # later it may be worth another try
         later = drafter.chances(sequence, 1)[0]
     assert later > 0.6
 
@@ -84,6 +84,26 @@ def test_a_long_text_is_read_in_pieces() -> None:
     drafts = [drafter.draft({sequence: 4}) for _ in range(4)]
     assert [list(map(len, one.values())) for one in drafts] == [[], [], [], [4]]
     assert max(n for batch in small.batches for _, n in batch) <= 64
+
+
+def test_what_guesses_cost_does_not_count_the_reading_before() -> None:
+    now = [0.0]
+
+    def slow(tokens: list[int], num_prompt_tokens: int) -> Any:
+        now[0] += 1.0
+        return noise(tokens, num_prompt_tokens)
+
+    engine = make_engine(MockModel(slow), context_length=400, num_blocks=400, token_budget=500)
+    drafter = DraftModel(engine, VOCABULARY, 258, lambda: None, lambda: now[0])
+    sequence = Sequence(0, list(range(100)), 100, PARAMS)
+    drafter.chances(sequence, 4)
+    assert drafter.draft({sequence: 4}) == drafter.draft({sequence: 4}) == {}
+    assert now[0] == 2.0 and drafter.seconds(1) == 0.0
+    assert len(drafter.draft({sequence: 4})[sequence]) == 4
+    assert drafter.seconds(3) == 3.0
+    for _ in range(5000):
+        drafter.draft({})
+    assert drafter.seconds(3) < 1.5  # worth another try some day
 
 
 def test_tokens_that_the_large_model_lacks_are_not_guessed() -> None:
