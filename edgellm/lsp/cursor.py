@@ -4,10 +4,14 @@ A model reads anew what comes after the first difference to the prompt before. S
 moves in steps: where the prefix begins, and where it ends. The last lines before the cursor are
 the beginning of the answer, which comes after the suffix in a prompt; while one writes there, the
 prefix and the suffix stay as they were, and a keystroke costs the tokens that it changed.
+
+A model goes on with whole tokens: behind "ret" it would not write "urn". So the word that is being
+written is left out of the prompt, and the answer must begin with it.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgellm.types import Hole, SourceFile
 
@@ -17,6 +21,7 @@ _END_STEP = 8  # lines by which its end does
 _MAX_CHARACTERS = 16_000  # of the prefix, and of the suffix; a line may be very long
 _FILE_CHARACTERS = 4_000  # of another file
 _MAX_FILES = 3
+_MAX_WORD = 80  # characters of a word that the answer begins with
 
 
 def hole_at(text: str, offset: int, others: Sequence[SourceFile] = ()) -> Hole:
@@ -36,6 +41,13 @@ def hole_at(text: str, offset: int, others: Sequence[SourceFile] = ()) -> Hole:
             SourceFile(other.name, other.text[:_FILE_CHARACTERS]) for other in others[-_MAX_FILES:]
         ),
     )
+
+
+def without_word(hole: Hole) -> tuple[Hole, str]:
+    """The hole without the last word of its prompt and the blanks before it, and these."""
+    word = re.search(r"[ \t]*\w*\Z", hole.prompt[-_MAX_WORD:])
+    typed = word[0] if word else ""
+    return replace(hole, prompt=hole.prompt.removesuffix(typed)), typed
 
 
 def indent_at(text: str, offset: int) -> int:

@@ -16,7 +16,7 @@ from pygls.workspace import TextDocument
 
 from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.lsp.connect import Found
-from edgellm.lsp.cursor import hole_at, indent_at, is_inside_line, word_before
+from edgellm.lsp.cursor import hole_at, indent_at, is_inside_line, without_word, word_before
 from edgellm.lsp.suggest import Suggester, Wanted
 from edgellm.types import SourceFile
 from edgellm.version import __version__
@@ -54,7 +54,9 @@ class _Engine:
     async def _look(self) -> None:
         try:
             self.found = await self.find()
-            self._suggester = Suggester(self.found.client, self.found.model, self.delay)
+            suggester = Suggester(self.found.client, self.found.model, self.delay)
+            await suggester.warm()
+            self._suggester = suggester
             self.server.window_log_message(
                 lsp.LogMessageParams(lsp.MessageType.Info, f"edgellm: {self.found.model} answers")
             )
@@ -114,7 +116,8 @@ async def _suggestion(
     open_documents = server.workspace.text_documents.items()
     others = [_file(other) for name, other in open_documents if name != uri]
     one_line = is_inside_line(text, offset)
-    wanted = Wanted(hole_at(text, offset, others), indent_at(text, offset), one_line)
+    hole, typed = without_word(hole_at(text, offset, others))
+    wanted = Wanted(hole, typed, indent_at(text, offset), one_line)
     return word_before(text, offset), await engine.suggest(uri, wanted, at_once)
 
 

@@ -16,9 +16,13 @@ _WRITE_SECONDS = 1.5  # an answer is shown as far as it has come then
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to suggest. indent: of the lines that belong to it. one_line: no more than this one."""
+    """What to suggest. typed: a word before the cursor that is not in the hole, nor in the answer.
+
+    indent: of the lines that belong to it. one_line: no more than this one.
+    """
 
     hole: Hole
+    typed: str = ""
     indent: int = 0
     one_line: bool = False
 
@@ -31,6 +35,10 @@ class Suggester:
         self._model = model
         self._delay = delay
         self._running: dict[str, asyncio.Task[str]] = {}
+
+    async def warm(self) -> None:
+        """Has the model make what the first answer would wait for."""
+        await self._answer(Wanted(Hole("", ""), "a", one_line=True), 0.0)
 
     async def suggest(self, document: str, wanted: Wanted, at_once: bool = False) -> str:
         """The text to insert; empty when there is none, or a newer request took its place.
@@ -58,12 +66,15 @@ class Suggester:
             wanted.hole, _MAX_TOKENS, _SUFFIX_TOKENS, self._model
         )
         stop = ("\n",) if wanted.one_line else ()
-        params = SamplingParams(temperature=0, max_tokens=_MAX_TOKENS, stop=stop)
+        begins = f"{wanted.typed}(?s:.*)" if wanted.typed else None
+        params = SamplingParams(temperature=0, max_tokens=_MAX_TOKENS, stop=stop, regex=begins)
         watch, text, begun = IndentWatch(wanted.indent), "", time.monotonic()
+        left = len(wanted.typed)  # of what the answer repeats
         request = Request(prompt.token_ids, params, model=self._model)
         async with aclosing(self._client.submit(request)) as events:
             async for event in events:
-                text += watch.push(event.text)
+                text += watch.push(event.text[left:])
+                left = max(0, left - len(event.text))
                 if watch.is_over or (text and time.monotonic() - begun > _WRITE_SECONDS):
                     break
         return (text + watch.finish()).rstrip()

@@ -111,7 +111,7 @@ def address_of(server: Running, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
 def test_a_suggestion_is_shown_and_taken(tmp_path: Path, kind: str) -> None:
-    said = "turn ä + b\n\n    # done\nprint"
+    said = "    return ä + b\n\n    # done\nprint"
     with (
         running(large(MockModel(says(said))), tmp_path) as server,
         editing(tmp_path, address_of(server, kind), "def add(ä, b):\n    r\n") as vim,
@@ -127,19 +127,19 @@ def test_a_suggestion_is_shown_and_taken(tmp_path: Path, kind: str) -> None:
 
 def test_the_next_keystroke_aborts(tmp_path: Path) -> None:
     with (
-        running(large(MockModel(says("x" * 60), delay=0.05)), tmp_path) as server,
-        editing(tmp_path, address_of(server, "unix"), "a\n") as vim,
+        running(large(MockModel(says("abcdefgh" * 9), delay=0.05)), tmp_path) as server,
+        editing(tmp_path, address_of(server, "unix"), "\n") as vim,
     ):
-        vim.type("b")
+        vim.type("a")
         vim.until(lambda state: bool(state["shown"]))
         assert server.service.in_flight == 1
-        vim.type("c")
+        vim.type("b")
         vim.until(lambda state: server.service.totals.aborted == 1)
-        vim.until(lambda state: bool(state["lines"] == ["abc"] and state["shown"]))
+        vim.until(lambda state: bool(state["lines"] == ["ab"] and state["shown"]))
         vim.type("\x1b")
         vim.until(lambda state: server.service.in_flight == 0 and not state["shown"])
         assert server.service.totals.aborted == 2 and server.service.totals.generated_tokens == 0
-        assert vim.state()["lines"] == ["abc"]
+        assert vim.state()["lines"] == ["ab"]
 
 
 @pytest.mark.parametrize("address", ["unix:/nowhere/edgellm.sock", "localhost:1"])

@@ -3,7 +3,7 @@
 from hypothesis import given, strategies as st
 
 from edgellm.fim import fill
-from edgellm.lsp.cursor import hole_at, indent_at, is_inside_line, word_before
+from edgellm.lsp.cursor import hole_at, indent_at, is_inside_line, without_word, word_before
 from edgellm.types import SourceFile
 from tests.mock_model import ByteTokenizer
 
@@ -48,3 +48,13 @@ def test_the_cursors_line() -> None:
     assert indent_at(text, 7) == 4 and indent_at(text, 1) == 0
     assert word_before(text, 9) == "föö" and word_before(text, 10) == ""
     assert is_inside_line(text, 8) and not is_inside_line(text, len(text) - 1)
+
+
+def test_the_word_that_is_being_written_is_left_to_the_answer() -> None:
+    for before, kept, word in (
+        ("a\n  ret", "a\n", "  ret"),
+        ("f(", "f(", ""),
+        ("x = ", "x =", " "),
+    ):
+        hole, typed = without_word(hole_at(f"{before})", len(before)))
+        assert (hole.prompt, typed) == (kept, word)

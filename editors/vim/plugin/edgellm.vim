@@ -18,20 +18,20 @@ var channel: any = null
 var rest = ''  # of a line that has not arrived as a whole
 var suggestion = ''
 var place: list<number> = []  # buffer, line and column that it is for
+var typed = ''  # the word before it, which the answer must begin with: models write whole tokens
 
 def Here(): list<number>
   return [bufnr(), line('.'), col('.') - 1]
 enddef
 
 def Lines(): list<string>
-  return suggestion =~ '\S' ? split(substitute(suggestion, '\_s*$', '', ''), "\n", true) : []
+  const text = substitute(strpart(suggestion, len(typed)), '\_s*$', '', '')
+  return empty(text) ? [] : split(text, "\n", true)
 enddef
 
 def Stop()
   timer_stop(timer)
-  if channel != null && ch_status(channel) =~ 'open\|buffered'
-    ch_close(channel)
-  endif
+  if channel != null && ch_status(channel) =~ 'open\|buffered' | ch_close(channel) | endif
   [channel, suggestion, rest] = [null, '', '']
   prop_remove({type: 'edgellm', all: true})
 enddef
@@ -39,23 +39,24 @@ enddef
 def Later()
   Stop()
   place = Here()
-  if !get(b:, 'edgellm_off', false) && &buftype == ''
-    timer = timer_start(get(g:, 'edgellm_delay', 30), (_) => Ask())
-  endif
+  if get(b:, 'edgellm_off', false) || &buftype != '' | return | endif
+  timer = timer_start(get(g:, 'edgellm_delay', 30), (_) => Ask())
 enddef
 
 def Ask()
   if mode() !~ '^i' || pumvisible() || place != Here() | return | endif
   const [_, lnum, column] = place
   const [before, after] = [strpart(getline(lnum), 0, column), strpart(getline(lnum), column)]
+  typed = matchstr(before, '\s*\w*$')
   const start = (lnum - 1) / STEP * STEP  # lines of the prefix
   const top = max([0, start - 128]) / 64 * 64
   const body = json_encode({
     input_prefix: getline(top + 1, start)->mapnew((_, text) => text .. "\n")->join(''),
-    prompt: join(getline(start + 1, lnum - 1) + [before], "\n"),
+    prompt: join(getline(start + 1, lnum - 1) + [strpart(before, 0, column - len(typed))], "\n"),
     input_suffix: join([after] + getline(lnum + 1, lnum + 32), "\n"),
     n_predict: 64, n_indent: len(matchstr(before, '^\s*')), t_max_predict_ms: 1000,
-    stop: after =~ '\S' ? ["\n"] : [], temperature: 0, stream: true})
+    stop: after =~ '\S' ? ["\n"] : [], temperature: 0, stream: true,
+    regex: empty(typed) ? '' : typed .. '(?s:.*)'})
   try
     channel = ch_open(get(g:, 'edgellm_address', 'unix:' .. SOCKET), {mode: 'raw', callback: Read})
     ch_sendraw(channel, "POST /infill HTTP/1.0\r\nHost: localhost\r\nContent-Length: "
