@@ -38,7 +38,7 @@ class Suggester:
 
     async def warm(self) -> None:
         """Has the model make what the first answer would wait for."""
-        await self._answer(Wanted(Hole("", ""), "a", one_line=True), 0.0)
+        await self._answer(Wanted(Hole("", ""), "a"), 0.0, max_tokens=1)
 
     async def suggest(self, document: str, wanted: Wanted, at_once: bool = False) -> str:
         """The text to insert; empty when there is none, or a newer request took its place.
@@ -60,14 +60,12 @@ class Suggester:
             if self._running.get(document) is task:
                 del self._running[document]
 
-    async def _answer(self, wanted: Wanted, delay: float) -> str:
+    async def _answer(self, wanted: Wanted, delay: float, max_tokens: int = _MAX_TOKENS) -> str:
         await asyncio.sleep(delay)
-        prompt = await self._client.fim_prompt(
-            wanted.hole, _MAX_TOKENS, _SUFFIX_TOKENS, self._model
-        )
+        prompt = await self._client.fim_prompt(wanted.hole, max_tokens, _SUFFIX_TOKENS, self._model)
         stop = ("\n",) if wanted.one_line else ()
         begins = f"{wanted.typed}(?s:.*)" if wanted.typed else None
-        params = SamplingParams(temperature=0, max_tokens=_MAX_TOKENS, stop=stop, regex=begins)
+        params = SamplingParams(temperature=0, max_tokens=max_tokens, stop=stop, regex=begins)
         watch, text, begun = IndentWatch(wanted.indent), "", time.monotonic()
         left = len(wanted.typed)  # of what the answer repeats
         request = Request(prompt.token_ids, params, model=self._model)
