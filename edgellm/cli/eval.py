@@ -5,10 +5,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from typing import Any
 
 from edgellm.cli import options
-from edgellm.cli.output import print_fields, print_json
+from edgellm.cli.output import byte_size, print_fields, print_json, print_table
 from edgellm.errors import RequestError
+from edgellm.gguf_loader import open_gguf
 from edgellm.llm import load
 
 Watch = Callable[[int, int, float], None]
@@ -18,8 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures = parser.add_subparsers(metavar="MEASURE", dest="measure", required=True)
     for name, (_, add_own, summary) in MEASURES.items():
         measure = measures.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        measure.usage = "%(prog)s MODEL FILE [options]"
-        options.add_model(measure)
+        if name == "table":
+            measure.usage = "%(prog)s MODEL [MODEL ...] FILE [options]"
+            measure.add_argument("models", metavar="MODEL", nargs="+", help="names or GGUF files")
+        else:
+            measure.usage = "%(prog)s MODEL FILE [options]"
+            options.add_model(measure)
         measure.add_argument("file", metavar="FILE", help="a text; - is standard input")
         measure.add_argument(
             "--chunks", type=int, metavar="N", help="score only the first N chunks"
@@ -101,6 +107,61 @@ def _kl(args: argparse.Namespace) -> int:
     return 0
 
 
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--against", metavar="MODEL", help="compare each with this one as well, as `eval kl` does"
+    )
+
+
+def _table(args: argparse.Namespace) -> int:
+    """One row for each model; they are loaded one after another."""
+    text = options.read_text(None if args.file == "-" else args.file)
+    loading = asdict(options.load_options(args, max_num_seqs=1))
+    rows = [_row(args, model, text, loading) for model in args.models]
+    if args.json:
+        print_json(rows)
+        return 0
+    columns = [name for name in _COLUMNS if rows[0][name] is not None]
+    print_table(
+        [_COLUMNS[name][0] for name in columns],
+        [[_COLUMNS[name][1](row[name]) for name in columns] for row in rows],
+    )
+    return 0
+
+
+# key: (heading, how its value is shown)
+_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "model": ("MODEL", str),
+    "bytes": ("WEIGHTS", byte_size),
+    "bits_per_weight": ("BITS", "{:.2f}".format),
+    "perplexity": ("PERPLEXITY", "{:.4f}".format),
+    "error": ("+/-", "{:.4f}".format),
+    "kl": ("KL", "{:.4g}".format),
+    "top_agreement": ("SAME TOP", "{:.2%}".format),
+}
+
+
+def _row(args: argparse.Namespace, name: str, text: str, loading: dict[str, Any]) -> dict[str, Any]:
+    from edgellm.eval.kl import divergence
+    from edgellm.eval.perplexity import perplexity
+
+    options.fetch(name)
+    row: dict[str, Any] = dict.fromkeys(_COLUMNS)
+    with load(name, **loading) as model:
+        with _progress() as watch:
+            found = perplexity(model, text, args.context, args.chunks, watch)
+        row |= {"model": name, "perplexity": found.perplexity, "error": found.error}
+        with open_gguf(model.info.path) as file:
+            size = sum(tensor.nbytes for tensor in file.tensors.values())
+            row |= {"bytes": size, "bits_per_weight": 8 * size / file.num_parameters}
+        if args.against is not None:
+            options.fetch(args.against)
+            with load(args.against, **loading) as against, _progress() as watch:
+                apart = divergence(model, against, text, args.context, args.chunks, watch)
+            row |= {"kl": apart.mean, "top_agreement": apart.top_agreement}
+    return row
+
+
 def _add_nothing(parser: argparse.ArgumentParser) -> None:
     pass
 
@@ -109,6 +170,7 @@ Add = Callable[[argparse.ArgumentParser], None]
 # name: (what runs it, what adds its own options, what it measures)
 MEASURES: dict[str, tuple[Callable[[argparse.Namespace], int], Add, str]] = {
     "perplexity": (_perplexity, _add_nothing, "how surprised a model is by each token of a text"),
+    "table": (_table, _add_table, "size and perplexity of several models on a text, side by side"),
     "kl": (_kl, _add_against, "how far a model's predictions lie from another's on a text"),
 }
 

@@ -185,3 +185,24 @@ def test_smollm2_lies_near_itself_on_the_reference_backend(
     assert 0 <= report["mean"] < 0.05
     assert report["top_agreement"] > 0.8
     assert report["perplexity"] == pytest.approx(report["against_perplexity"], rel=0.1)
+
+
+@pytest.mark.weights
+def test_a_table_of_several_models(
+    smollm2: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text(TEXT * 8)
+    model = str(smollm2)
+    words = ["eval", "table", model, model, str(tmp_path / "text"), "--context", "32"]
+    words += ["--chunks", "1"]
+    assert cli.main([*words, "--against", model]) == 0
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading.split("\t") == [
+        *("MODEL", "WEIGHTS", "BITS", "PERPLEXITY", "+/-", "KL", "SAME TOP")
+    ]
+    assert first == second
+    assert first.split("\t")[-2:] == ["0", "100.00%"]
+    assert cli.main([*words, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[0] == rows[1] and rows[0]["kl"] is None
+    assert 4 < rows[0]["bits_per_weight"] < 7
