@@ -20,10 +20,16 @@ from tests.models.tiny import write_tiny
 IDS = np.random.default_rng(3).integers(0, VOCAB, size=50).tolist()
 
 
-def assert_same(got: Logits, want: Logits) -> None:
-    """Equal but for the order of float sums; GELU's table of halves makes it 1e-8 of the energy."""
+# Of the energy: how far the order of float sums may lead, GELU's table of halves included.
+TOLERANCE = 1e-8
+TOLERANCES = {"gemma3n": 5e-8}
+
+
+def assert_same(name: str, got: Logits, want: Logits) -> None:
+    """Equal but for the order of float sums."""
     assert got.shape == want.shape
-    assert ((got - want) ** 2).mean() <= 5e-8 * (want**2).mean()
+    difference = ((got - want) ** 2).mean()
+    assert difference <= TOLERANCES.get(name, TOLERANCE) * (want**2).mean()
 
 
 every_row = pytest.mark.parametrize("name", ARCHITECTURES)
@@ -40,7 +46,7 @@ def test_logits_are_finite_and_causal(tiny_file: TinyFile, name: str) -> None:
     assert np.isfinite(logits).all()
     changed = [*IDS[:-1], (IDS[-1] + 1) % VOCAB]
     other = logits_of(path, changed)
-    assert_same(other[:-1], logits[:-1])
+    assert_same(name, other[:-1], logits[:-1])
     assert np.abs(other[-1] - logits[-1]).max() > 1e-2
 
 
@@ -50,7 +56,7 @@ def test_a_prompt_in_chunks_is_the_prompt_at_once(tiny_file: TinyFile, name: str
     runner = Runner(path)
     sequence = runner.sequence(IDS)
     parts = [runner.step((sequence, count)) for count in (1, 7, 33, 9)]
-    assert_same(np.concatenate(parts), logits_of(path, IDS))
+    assert_same(name, np.concatenate(parts), logits_of(path, IDS))
 
 
 @every_causal_row
@@ -59,8 +65,10 @@ def test_a_batch_of_two_is_each_alone(tiny_file: TinyFile, name: str) -> None:
     runner = Runner(path)
     first, second = runner.sequence(IDS), runner.sequence(IDS[::-1])
     mixed = [runner.step((first, 40), (second, 3)), runner.step((second, 20), (first, 10))]
-    assert_same(np.concatenate([mixed[0][:40], mixed[1][20:]]), logits_of(path, IDS))
-    assert_same(np.concatenate([mixed[0][40:], mixed[1][:20]]), logits_of(path, IDS[::-1])[:23])
+    assert_same(name, np.concatenate([mixed[0][:40], mixed[1][20:]]), logits_of(path, IDS))
+    assert_same(
+        name, np.concatenate([mixed[0][40:], mixed[1][:20]]), logits_of(path, IDS[::-1])[:23]
+    )
 
 
 @every_causal_row
