@@ -19,13 +19,14 @@ static inline floatV silu(floatV x)
 
 static inline floatV gelu(floatV x)
 {
-    return 0.5f * x * (1.0f + erf(x * 0.70710678f));
+    return 0.5f * x * erfc(-x * 0.70710678f);
 }
 
 static inline floatV gelu_tanh(floatV x)
 {
     floatV inner = 0.79788456f * (x + 0.044715f * x * x * x);
-    return x < 10.0f ? 0.5f * x * (1.0f + tanh(inner)) : x;
+    // (1 + tanh(u)) / 2 without its cancellation far below 0.
+    return x < 10.0f ? x / (1.0f + exp(-2.0f * inner)) : x;
 }
 
 static inline floatV gelu_quick(floatV x)
