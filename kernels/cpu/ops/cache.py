@@ -124,6 +124,25 @@ def whole(x):
     return np.int64(min(max(x, np.float32(-512.0)), np.float32(512.0)))
 
 
+def _stores(per_32, store_numbers):
+    """store_key and store_value of a type whose 32 numbers store_numbers writes."""
+    group_bytes = BLOCK_SIZE * per_32
+
+    @inline
+    def store_key(x, block, slot, width):
+        for g in range(width // SCALED):
+            group = block + g * group_bytes
+            store_numbers(x + 4 * SCALED * g, group + 2 * slot, group + SCALES + slot, BLOCK_SIZE)
+
+    @inline
+    def store_value(x, block, slot, width):
+        for g in range(width // SCALED):
+            place = block + (slot * (width // SCALED) + g) * per_32
+            store_numbers(x + 4 * SCALED * g, place, place + 2, 1)
+
+    return store_key, store_value
+
+
 def _q8_0():
     per_32 = CACHE_TYPES["q8_0"].bytes_per_32
     group_bytes = BLOCK_SIZE * per_32
@@ -140,17 +159,7 @@ def _q8_0():
             rest = whole(TWO * (scaled - np.float32(towards_zero)))  # halves round away from zero
             pointer(first + i * step, np.int8)[0] = towards_zero + rest
 
-    @inline
-    def store_key(x, block, slot, width):
-        for g in range(width // SCALED):
-            group = block + g * group_bytes
-            store_numbers(x + 4 * SCALED * g, group + 2 * slot, group + SCALES + slot, BLOCK_SIZE)
-
-    @inline
-    def store_value(x, block, slot, width):
-        for g in range(width // SCALED):
-            place = block + (slot * (width // SCALED) + g) * per_32
-            store_numbers(x + 4 * SCALED * g, place, place + 2, 1)
+    store_key, store_value = _stores(per_32, store_numbers)
 
     @inline
     def widen_keys(block, target, width):
@@ -191,17 +200,7 @@ def _q4_0():
             high = min(15, whole(numbers[pairs + i] * factor + np.float32(8.5)))
             pointer(first + i * step, np.uint8)[0] = low | high << 4
 
-    @inline
-    def store_key(x, block, slot, width):
-        for g in range(width // SCALED):
-            group = block + g * group_bytes
-            store_numbers(x + 4 * SCALED * g, group + 2 * slot, group + SCALES + slot, BLOCK_SIZE)
-
-    @inline
-    def store_value(x, block, slot, width):
-        for g in range(width // SCALED):
-            place = block + (slot * (width // SCALED) + g) * per_32
-            store_numbers(x + 4 * SCALED * g, place, place + 2, 1)
+    store_key, store_value = _stores(per_32, store_numbers)
 
     @inline
     def widen_keys(block, target, width):
