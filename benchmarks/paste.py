@@ -10,6 +10,7 @@ import argparse
 import random
 import statistics
 import time
+from collections.abc import Sequence as Seq
 from pathlib import Path
 
 from edgellm.backends import Backends
@@ -34,7 +35,7 @@ class Session:
     def begin(self) -> None:
         pass
 
-    def take(self, rows: Rows) -> bool:
+    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         self.times.append(time.perf_counter())
         self.sequence.token_ids.append(int(rows[-1].argmax()))
         return False
