@@ -1,22 +1,18 @@
 """The step loop: plan, pack, run, commit, and hand the logits to those who wait for them.
 
-An Engine drives one loaded model and belongs to one thread. EngineThread is that thread: callers
-post actions into its one inbox, and it lets engines with work take turns, a step each. Without
-work it sleeps on the inbox. A request can fail; the thread lives on.
+An Engine drives one loaded model and belongs to one thread. A request can fail; the engine lives
+on. Knows nothing of models, formats, devices or threads.
 """
 
 import logging
-import queue
-import threading
 import time
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence as Seq
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence as Seq
 from itertools import count
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol
 
-from edgellm.errors import EdgeLLMError, SessionError
+from edgellm import consumers
+from edgellm.consumers import Consumers
+from edgellm.errors import SessionError
 from edgellm.generation import Consumer, Rows
 from edgellm.kernels.batch import Batch
 from edgellm.model_runner import BlockStore
@@ -25,8 +21,6 @@ from edgellm.prefix_tree import Scales
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import BlockCopy, Chunk, Sequence
 from edgellm.types import Stats
-
-T = TypeVar("T")
 
 _log = logging.getLogger("edgellm")
 
@@ -78,8 +72,7 @@ class Engine:
         self._scheduler = scheduler
         self._speculation = speculation
         self._clock = clock
-        self._consumers: dict[Sequence, Consumer] = {}
-        self._followers: dict[Sequence, list[Consumer]] = {}  # of a prompt that is computed once
+        self._consumers = Consumers()
         self._seq_ids = count()
         self._waits_for_pins = False
         self.last_worked = 0.0  # when the last step ended, on the clock of time.monotonic
@@ -103,22 +96,17 @@ class Engine:
         """
         sequence = consumer.sequence
         sequence.seq_id = next(self._seq_ids)
-        self._consumers[sequence] = consumer
-        self._followers[sequence] = list(followers)
+        self._consumers.enter(consumer, followers)
         try:
             self._scheduler.add(sequence)
         except Exception as error:
-            for refused in self._leave(sequence):
-                _tell(refused, error)
+            consumers.fail(self._leave(sequence), error)
 
     def abort(self, request_id: str) -> None:
         """Ends every sequence of this request; an unknown id is no error, it may just be over."""
         self._waits_for_pins = False
-        for followers in self._followers.values():
-            leaving = [c for c in followers if c.request_id == request_id]
-            followers[:] = [c for c in followers if c not in leaving]
-            _stop_waiting(leaving)
-        self._abort(c for c in self._consumers.values() if c.request_id == request_id)
+        consumers.abort(self._consumers.leave_request(request_id))
+        self._abort(self._consumers.of_request(request_id))
 
     def clear_cache(self) -> None:
         """Forgets what was computed before; what runs goes on."""
@@ -189,7 +177,7 @@ class Engine:
 
     def close(self) -> None:
         """Ends all sequences and gives back what the backend holds."""
-        self._abort(self._consumers.values())
+        self._abort(self._consumers)
         if self._speculation is not None:
             self._speculation.close()
         self._runner.close()
@@ -198,14 +186,14 @@ class Engine:
         """RuntimeError unless the books of sequences and blocks agree."""
         self._scheduler.check_integrity()
         scheduled = {*self._scheduler.running, *self._scheduler.waiting}
-        if scheduled != self._consumers.keys():
+        if scheduled != set(self._consumers):
             raise RuntimeError("a sequence without a consumer, or the other way round")
 
     def stats(self) -> Stats:
         """A snapshot; may be asked from any thread."""
         return Stats(
             running=len(self._scheduler.running),
-            waiting=len(self._scheduler.waiting) + sum(map(len, self._followers.values())),
+            waiting=len(self._scheduler.waiting) + self._consumers.num_followers,
             steps=self._steps,
             tokens_computed=self._tokens_computed,
             tokens_generated=self._tokens_generated,
@@ -219,7 +207,7 @@ class Engine:
         if speculation is None or not self._scheduler.can_draft(speculation.most):
             return set()
         # Forks begin where their prompt ends, with no guess computed.
-        alone = [s for s in self._scheduler.running if not self._followers[s]]
+        alone = [s for s in self._scheduler.running if not self._consumers.has_followers(s)]
         try:
             drafts = speculation.draft(alone)
         except Exception:
@@ -281,151 +269,26 @@ class Engine:
     def _fork(self, sequence: Sequence) -> list[Sequence]:
         """Lets those who follow this sequence begin where it is."""
         forks = []
-        for follower in self._followers[sequence]:
+        for follower in self._consumers.take_followers(sequence):
             fork = follower.sequence
             fork.seq_id = next(self._seq_ids)
             self._scheduler.fork(sequence, fork)
-            self._consumers[fork], self._followers[fork] = follower, []
+            self._consumers.enter(follower)
             follower.begin()
             forks.append(fork)
-        self._followers[sequence] = []
         return forks
 
-    def _abort(self, consumers: Iterable[Consumer]) -> None:
-        for consumer in list(consumers):
-            self._scheduler.finish(consumer.sequence)
-            _stop_waiting(self._leave(consumer.sequence))
+    def _abort(self, sequences: Iterable[Sequence]) -> None:
+        for sequence in sequences:
+            self._scheduler.finish(sequence)
+            consumers.abort(self._leave(sequence))
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
         self._scheduler.finish(sequence)
-        for consumer in self._leave(sequence):
-            _tell(consumer, error)
+        consumers.fail(self._leave(sequence), error)
 
     def _leave(self, sequence: Sequence) -> list[Consumer]:
         """Forgets a sequence; its consumer, and those who waited for its prompt."""
         if self._speculation is not None:
             self._speculation.forget(sequence)
-        return [self._consumers.pop(sequence), *self._followers.pop(sequence)]
-
-
-class EngineThread:
-    """Runs engines in a thread of its own; ends with `close` or when nobody holds it any more."""
-
-    def __init__(self) -> None:
-        inbox: queue.SimpleQueue[Action | None] = queue.SimpleQueue()
-        self._inbox = inbox
-        self._engines: list[Engine] = []
-        thread = threading.Thread(
-            target=_run, args=(inbox, self._engines), name="edgellm-engine", daemon=True
-        )
-        self._stop = weakref.finalize(self, _stop, inbox, thread)
-        thread.start()
-
-    def post(self, action: "Action") -> None:
-        """Has the thread call `action` between two steps. It must be quick.
-
-        EdgeLLMError when the thread has ended.
-        """
-        if not self._stop.alive:
-            raise EdgeLLMError("the engine is closed: load the model again")
-        self._inbox.put(action)
-
-    def ask(self, action: Callable[[], T]) -> T:
-        """Has the thread call `action` between two steps; what it returns or raises."""
-        answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
-        self.post(partial(_answer, action, answer))
-        while True:
-            with suppress(queue.Empty):
-                return answer.get(timeout=1.0)()
-            if not self._stop.alive:
-                raise EdgeLLMError("the engine is closed: load the model again")
-
-    def attach(self, engine: Engine) -> None:
-        """Lets an engine take part."""
-        self.post(partial(self._engines.append, engine))
-
-    def detach(self, engine: Engine) -> None:
-        """Ends an engine's sequences and closes it, once its current step is over; waits for it."""
-
-        def close() -> None:
-            self._engines.remove(engine)
-            engine.close()
-
-        self.ask(close)
-
-    def close(self) -> None:
-        """Closes all engines and ends the thread. May be called again."""
-        self._stop()
-
-
-Action = Callable[[], None]
-
-
-def _run(inbox: "queue.SimpleQueue[Action | None]", engines: list[Engine]) -> None:
-    while True:
-        busy = any(engine.can_step for engine in engines)
-        if not busy:
-            _check(engines)
-        for action in _pending(inbox, wait=not busy):
-            if action is None:
-                for engine in engines:
-                    engine.close()
-                return
-            try:
-                action()
-            except Exception:
-                _log.exception("an action of the engine's inbox failed")
-        for engine in engines:
-            if engine.can_step:
-                engine.step()
-
-
-def _answer(action: Callable[[], T], answer: "queue.SimpleQueue[Callable[[], T]]") -> None:
-    try:
-        result = action()
-    except Exception as error:
-        answer.put(partial(_raise, error))
-    else:
-        answer.put(lambda: result)
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error
-
-
-def _pending(inbox: "queue.SimpleQueue[Action | None]", wait: bool) -> "Iterator[Action | None]":
-    """All that lies in the inbox; with `wait` at least one."""
-    with suppress(queue.Empty):
-        yield inbox.get(block=wait)
-        while True:
-            yield inbox.get_nowait()
-
-
-def _check(engines: list[Engine]) -> None:
-    for engine in engines:
-        try:
-            engine.check_integrity()
-        except RuntimeError:
-            _log.exception("the engine's books are wrong")
-
-
-def _stop(inbox: "queue.SimpleQueue[Action | None]", thread: threading.Thread) -> None:
-    inbox.put(None)
-    if thread is not threading.current_thread():
-        thread.join()
-
-
-def _stop_waiting(consumers: Iterable[Consumer]) -> None:
-    for consumer in consumers:
-        with suppress(Exception):  # whoever waited may be gone
-            consumer.abort()
-
-
-def _tell(consumer: Consumer, error: Exception) -> None:
-    """An error of our own goes out as it is; another one is said to be a failed step."""
-    if not isinstance(error, EdgeLLMError):
-        wrapped = EdgeLLMError(f"the engine failed: {type(error).__name__}: {error}")
-        wrapped.__cause__ = error
-        error = wrapped
-    with suppress(Exception):  # whoever waited may be gone
-        consumer.fail(error)
+        return self._consumers.leave(sequence)

@@ -24,7 +24,7 @@ from edgellm.embeddings import (
     embedding_ids,
     pair_ids,
 )
-from edgellm.engine import EngineThread
+from edgellm.engine_thread import EngineThread
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.generation import Consumer, Emit, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from edgellm.backends import Note
-from edgellm.engine import EngineThread
+from edgellm.engine_thread import EngineThread
 from edgellm.errors import EdgeLLMError, ModelsBusy, RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.memory import available_memory

@@ -2,24 +2,30 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgellm.block_pool import BlockPool
 from edgellm.chat_template.messages import read_traits, shape_messages
+from edgellm.detokenize import Detokenizer
 from edgellm.engine import Engine
 from edgellm.errors import RequestError
+from edgellm.generation import Generation
 from edgellm.limits import Limits
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
+from edgellm.sampling import Sampler
 from edgellm.scheduler import Scheduler
-from edgellm.sequence import BlockCopy, Chunk
+from edgellm.sequence import BlockCopy, Chunk, Sequence
 from edgellm.tokenizer.special import FimTokens
-from edgellm.types import ModelInfo
+from edgellm.types import ModelInfo, SamplingParams, TokenEvent
 
 EOG, BOS = 256, 257
 VOCAB_SIZE = 258
+GREEDY = SamplingParams(temperature=0)
+Outbox = list[TokenEvent | Exception]
 
 
 class ByteTokenizer:
@@ -218,3 +224,25 @@ def make_manager(
     manager = manager or Manager()
     manager.add(make_model(model, name, source=source, **sizes))
     return manager
+
+
+def generation(
+    prompt: bytes = b"hello",
+    params: SamplingParams = GREEDY,
+    index: int = 0,
+    request_id: str = "r",
+    emit: Callable[[TokenEvent | Exception], None] | None = None,
+) -> tuple[Generation, Outbox]:
+    """An answer to be, and the events that it will emit."""
+    outbox: Outbox = []
+    tokenizer: Any = ByteTokenizer()
+    made = Generation(
+        request_id=request_id,
+        sequence=Sequence(0, list(prompt), len(prompt), params, index),
+        tokenizer=tokenizer,
+        detokenizer=Detokenizer(tokenizer, params.stop),
+        emit=emit or outbox.append,
+        sampler=Sampler(params, tokenizer, seed=params.seed or 0, sample_index=index),
+        max_tokens=min(64 - len(prompt), 64 if params.max_tokens is None else params.max_tokens),
+    )
+    return made, outbox

@@ -1,8 +1,5 @@
-"""The step loop with a scripted model: answers, their ends, failures, and the thread."""
+"""The step loop with a scripted model: answers, their ends, and failures."""
 
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,38 +7,22 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from edgellm.completion import collect
-from edgellm.detokenize import Detokenizer
-from edgellm.engine import Engine, EngineThread
+from edgellm.engine import Engine
 from edgellm.errors import ContextOverflow, EdgeLLMError, RequestError
-from edgellm.generation import Generation, Scoring
-from edgellm.sampling import Sampler
+from edgellm.generation import Scoring
 from edgellm.sequence import Sequence
 from edgellm.types import Completion, SamplingParams, TokenEvent
-from tests.mock_model import EOG, VOCAB_SIZE, ByteTokenizer, MockModel, make_engine, noise, says
-
-GREEDY = SamplingParams(temperature=0)
-Outbox = list[TokenEvent | Exception]
-
-
-def generation(
-    prompt: bytes = b"hello",
-    params: SamplingParams = GREEDY,
-    index: int = 0,
-    request_id: str = "r",
-    emit: Callable[[TokenEvent | Exception], None] | None = None,
-) -> tuple[Generation, Outbox]:
-    outbox: Outbox = []
-    tokenizer: Any = ByteTokenizer()
-    made = Generation(
-        request_id=request_id,
-        sequence=Sequence(0, list(prompt), len(prompt), params, index),
-        tokenizer=tokenizer,
-        detokenizer=Detokenizer(tokenizer, params.stop),
-        emit=emit or outbox.append,
-        sampler=Sampler(params, tokenizer, seed=params.seed or 0, sample_index=index),
-        max_tokens=min(64 - len(prompt), 64 if params.max_tokens is None else params.max_tokens),
-    )
-    return made, outbox
+from tests.mock_model import (
+    EOG,
+    GREEDY,
+    VOCAB_SIZE,
+    MockModel,
+    Outbox,
+    generation,
+    make_engine,
+    noise,
+    says,
+)
 
 
 def finish(engine: Engine, most: int = 500) -> None:
@@ -317,118 +298,6 @@ def test_every_request_gets_exactly_one_end(actions: list[tuple[str, int]]) -> N
     for outbox in outboxes:
         ends = [e for e in outbox if isinstance(e, Exception) or e.finish_reason]
         assert len(ends) == 1 and ends[0] is outbox[-1]
-
-
-# ---- the thread
-
-
-@pytest.fixture
-def running() -> Any:
-    thread = EngineThread()
-    yield thread
-    thread.close()
-
-
-def test_engines_take_turns(running: EngineThread) -> None:
-    models = [MockModel(says("x" * 40)) for _ in range(2)]
-    engines = [make_engine(model) for model in models]
-    order: list[int] = []
-    over = threading.Barrier(3)
-    gate = threading.Event()
-    running.post(lambda: None if gate.wait(10) else None)
-    for number, engine in enumerate(engines):
-
-        def emit(event: TokenEvent | Exception, number: int = number) -> None:
-            order.append(number)
-            if isinstance(event, TokenEvent) and event.finish_reason:
-                threading.Thread(target=over.wait, daemon=True).start()
-
-        running.attach(engine)
-        consumer, _ = generation(emit=emit)
-        running.post(lambda engine=engine, consumer=consumer: engine.add(consumer))  # type: ignore[misc]
-    gate.set()
-    over.wait(20)
-    assert order == [0, 1] * 41
-
-
-def test_an_action_that_fails_does_not_end_the_thread(
-    running: EngineThread, caplog: pytest.LogCaptureFixture
-) -> None:
-    done = threading.Event()
-    running.post(lambda: 1 / 0)  # type: ignore[arg-type]
-    running.post(done.set)
-    assert done.wait(10)
-    assert "inbox" in caplog.text
-
-
-def test_an_idle_engine_uses_no_processor_time(running: EngineThread) -> None:
-    running.attach(make_engine(MockModel(says("x"))))
-    time.sleep(0.05)
-    before = time.process_time()
-    time.sleep(0.5)
-    assert time.process_time() - before < 0.1
-
-
-def test_an_answer_waits_for_blocks_that_a_pin_holds(running: EngineThread) -> None:
-    """A pool of one context, a part of which is being saved."""
-    engine = make_engine(MockModel(says("x" * 90)), num_blocks=16)
-    running.attach(engine)
-    pin = running.ask(lambda: engine.make_room([7] * 32, [0], [8], False, ()))
-    ended, seen = threading.Event(), list[TokenEvent]()
-
-    def emit(event: TokenEvent | Exception) -> None:
-        assert isinstance(event, TokenEvent)
-        seen.append(event)
-        if event.finish_reason:
-            ended.set()
-
-    consumer, _ = generation(emit=emit)
-    running.post(lambda: engine.add(consumer))
-    before = -1
-    while before != (before := engine.stats().steps) or not before:
-        time.sleep(0.05)
-    assert engine.has_work and not engine.can_step and not ended.is_set()
-    running.ask(lambda: engine.unpin(pin))
-    assert ended.wait(20)
-    assert seen[-1].finish_reason == "length"
-    running.ask(engine.check_integrity)
-
-
-def test_detach_and_close_end_what_runs(running: EngineThread) -> None:
-    slow = MockModel(says("x" * 50), delay=0.01)
-    engine = make_engine(slow)
-    started = threading.Event()
-    events: Outbox = []
-
-    def emit(event: TokenEvent | Exception) -> None:
-        events.append(event)
-        started.set()
-
-    running.attach(engine)
-    consumer, _ = generation(emit=emit)
-    running.post(lambda: engine.add(consumer))
-    assert started.wait(10)
-    running.detach(engine)
-    assert slow.is_closed
-    assert events[-1].finish_reason == "abort"  # type: ignore[union-attr]
-    other = MockModel(says("x"))
-    running.attach(make_engine(other))
-    running.close()
-    running.close()
-    assert other.is_closed
-    with pytest.raises(EdgeLLMError, match="closed"):
-        running.attach(engine)
-
-
-def test_the_thread_ends_when_nobody_holds_it() -> None:
-    before = threading.active_count()
-    thread = EngineThread()
-    assert threading.active_count() == before + 1
-    del thread
-    deadline = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() == before
 
 
 def test_an_empty_prompt_is_a_request_error() -> None:

@@ -31,9 +31,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("loaded_model",),
     ("sessions",),
     ("binding",),
-    ("placement",),
+    ("placement", "engine_thread"),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull"),
-    ("beam_search", "mixed", "fim", "drafters", "dialects"),
+    ("beam_search", "mixed", "fim", "drafters", "dialects", "consumers"),
     (
         "model_runner",
         "generation",

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from edgellm import manager as manager_module, model_pool
-from edgellm.engine import EngineThread
+from edgellm.engine_thread import EngineThread
 from edgellm.errors import BackendError, ModelsBusy, RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager

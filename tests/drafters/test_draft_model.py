@@ -16,10 +16,10 @@ from edgellm.sequence import Sequence
 from tests.drafters.scripted import speculating
 from tests.drafters.test_bits import said
 from tests.gguf_writer import Tensor
-from tests.mock_model import ByteTokenizer, MockModel, make_engine, noise
+from tests.mock_model import ByteTokenizer, MockModel, generation, make_engine, noise
 from tests.models.recipes.parts import VOCAB
 from tests.models.tiny import write_tiny
-from tests.test_engine import finish, generation
+from tests.test_engine import finish
 
 PROMPT = np.random.default_rng(5).integers(0, VOCAB, size=30).tolist()
 VOCABULARY = ByteTokenizer()

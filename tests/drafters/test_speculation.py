@@ -14,8 +14,8 @@ from edgellm.generation import Generation
 from edgellm.sampling import LoopDetector
 from edgellm.types import Completion, SamplingParams, TokenEvent
 from tests.drafters.scripted import Scripted, speculating
-from tests.mock_model import ByteTokenizer, MockModel, make_engine, noise, says
-from tests.test_engine import Outbox, finish, generation
+from tests.mock_model import ByteTokenizer, MockModel, Outbox, generation, make_engine, noise, says
+from tests.test_engine import finish
 
 PROMPT = b"once upon a time"
 SAMPLED = SamplingParams(temperature=1.0, seed=7, max_tokens=30)

@@ -1,0 +1,127 @@
+"""The thread of engines: callers post actions into its one inbox, and it lets engines take turns.
+
+An engine with work takes a step per turn. Without work the thread sleeps on the inbox. An action
+or a request can fail; the thread lives on. Knows nothing of what engines compute.
+"""
+
+import logging
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import NoReturn, TypeVar
+
+from edgellm.engine import Engine
+from edgellm.errors import EdgeLLMError
+
+T = TypeVar("T")
+Action = Callable[[], None]
+Inbox = queue.SimpleQueue[Action | None]  # None ends the thread
+
+_log = logging.getLogger("edgellm")
+
+
+class EngineThread:
+    """Runs engines in a thread of its own; ends with `close` or when nobody holds it any more."""
+
+    def __init__(self) -> None:
+        inbox: Inbox = queue.SimpleQueue()
+        self._inbox = inbox
+        self._engines: list[Engine] = []
+        thread = threading.Thread(
+            target=_run, args=(inbox, self._engines), name="edgellm-engine", daemon=True
+        )
+        self._stop = weakref.finalize(self, _stop, inbox, thread)
+        thread.start()
+
+    def post(self, action: Action) -> None:
+        """Has the thread call `action` between two steps. It must be quick.
+
+        EdgeLLMError when the thread has ended.
+        """
+        if not self._stop.alive:
+            raise EdgeLLMError("the engine is closed: load the model again")
+        self._inbox.put(action)
+
+    def ask(self, action: Callable[[], T]) -> T:
+        """Has the thread call `action` between two steps; what it returns or raises."""
+        answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+        self.post(partial(_answer, action, answer))
+        while True:
+            with suppress(queue.Empty):
+                return answer.get(timeout=1.0)()
+            if not self._stop.alive:
+                raise EdgeLLMError("the engine is closed: load the model again")
+
+    def attach(self, engine: Engine) -> None:
+        """Lets an engine take part."""
+        self.post(partial(self._engines.append, engine))
+
+    def detach(self, engine: Engine) -> None:
+        """Ends an engine's sequences and closes it, once its current step is over; waits for it."""
+
+        def close() -> None:
+            self._engines.remove(engine)
+            engine.close()
+
+        self.ask(close)
+
+    def close(self) -> None:
+        """Closes all engines and ends the thread. May be called again."""
+        self._stop()
+
+
+def _run(inbox: Inbox, engines: list[Engine]) -> None:
+    while True:
+        busy = any(engine.can_step for engine in engines)
+        if not busy:
+            _check(engines)
+        for action in _pending(inbox, wait=not busy):
+            if action is None:
+                for engine in engines:
+                    engine.close()
+                return
+            try:
+                action()
+            except Exception:
+                _log.exception("an action of the engine's inbox failed")
+        for engine in engines:
+            if engine.can_step:
+                engine.step()
+
+
+def _answer(action: Callable[[], T], answer: queue.SimpleQueue[Callable[[], T]]) -> None:
+    try:
+        result = action()
+    except Exception as error:
+        answer.put(partial(_raise, error))
+    else:
+        answer.put(lambda: result)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def _pending(inbox: Inbox, wait: bool) -> Iterator[Action | None]:
+    """All that lies in the inbox; with `wait` at least one."""
+    with suppress(queue.Empty):
+        yield inbox.get(block=wait)
+        while True:
+            yield inbox.get_nowait()
+
+
+def _check(engines: list[Engine]) -> None:
+    for engine in engines:
+        try:
+            engine.check_integrity()
+        except RuntimeError:
+            _log.exception("the engine's books are wrong")
+
+
+def _stop(inbox: Inbox, thread: threading.Thread) -> None:
+    inbox.put(None)
+    if thread is not threading.current_thread():
+        thread.join()
