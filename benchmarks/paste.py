@@ -17,8 +17,8 @@ from edgellm.backends import Backends
 from edgellm.engine import Engine
 from edgellm.generation import Rows
 from edgellm.gguf_loader import open_gguf
-from edgellm.loaded_model import make_ready
 from edgellm.models import read_config
+from edgellm.ready import make_ready
 from edgellm.sequence import Sequence
 from edgellm.types import LoadOptions, SamplingParams
 

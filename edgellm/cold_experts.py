@@ -41,9 +41,8 @@ def expert_names(file: GGUFFile) -> list[str]:
 
 def expert_bytes(file: GGUFFile, count: int, used: int) -> ExpertBytes:
     """Of a model with `count` experts, 0 for none, of which a token uses `used`."""
-    total = sum(tensor.nbytes for tensor in file.tensors.values())
     experts = sum(file.tensors[name].nbytes for name in expert_names(file)) if count else 0
-    return ExpertBytes(total - experts, experts, experts * used // count if count else 0)
+    return ExpertBytes(file.num_bytes - experts, experts, experts * used // count if count else 0)
 
 
 class ColdExperts:

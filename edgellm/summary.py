@@ -137,7 +137,7 @@ def _tensor_types(file: GGUFFile) -> tuple[TensorTypeUse, ...]:
 
 
 def _memory(file: GGUFFile, architecture: str, context: int) -> Memory:
-    weights = sum(tensor.nbytes for tensor in file.tensors.values())
+    weights = file.num_bytes
     kv_cache = sum(
         width * min(context, window or context) * _KV_BYTES
         for width, window in zip(

@@ -50,6 +50,11 @@ class GGUFFile:
         self._maps = tuple(part.map for part in parts)
 
     @property
+    def num_bytes(self) -> int:
+        """What the tensors take, without metadata and padding."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
+    @property
     def num_parameters(self) -> int:
         """The number of weights in all tensors."""
         return sum(tensor.num_elements for tensor in self.tensors.values())

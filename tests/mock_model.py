@@ -187,6 +187,7 @@ class MockFile:
     parts = ()
     is_closed = False
     tensors: Mapping[str, object] = {}
+    num_bytes = 0
 
     def integer(self, key: str) -> int | None:
         return None

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("answers", "embeddings", "model_loader"),
     ("model_pool",),
     ("loaded_model",),
-    ("sessions",),
+    ("sessions", "ready"),
     ("binding",),
     ("placement", "engine_thread"),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull"),

@@ -104,10 +104,8 @@ def test_a_lost_device_fails_the_request_alone(
 def test_auto_falls_back_to_the_processor(
     file: Path, broken: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgellm import loaded_model
-
     monkeypatch.setattr(
-        loaded_model, "backend_name", lambda name: "opencl" if name == "auto" else name
+        "edgellm.ready.backend_name", lambda name: "opencl" if name == "auto" else name
     )
     monkeypatch.setattr(devices, "found", list)
     with edgellm.load(str(file), context_length=64, device="2") as model:

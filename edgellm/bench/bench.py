@@ -17,10 +17,10 @@ from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.plain_read import PlainRead
 from edgellm.kernels.kv import BLOCK_SIZE, cache_type
-from edgellm.loaded_model import Ready, make_ready
 from edgellm.machine import cpu_name
 from edgellm.memory import peak_memory
 from edgellm.models import read_config
+from edgellm.ready import Ready, make_ready
 from edgellm.summary import summarize
 from edgellm.types import LoadOptions
 from edgellm.version import __version__

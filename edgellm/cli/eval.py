@@ -152,8 +152,8 @@ def _row(args: argparse.Namespace, name: str, text: str, loading: dict[str, Any]
             found = perplexity(model, text, args.context, args.chunks, watch)
         row |= {"model": name, "perplexity": found.perplexity, "error": found.error}
         with open_gguf(model.info.path) as file:
-            size = sum(tensor.nbytes for tensor in file.tensors.values())
-            row |= {"bytes": size, "bits_per_weight": 8 * size / file.num_parameters}
+            bits = 8 * file.num_bytes / file.num_parameters
+            row |= {"bytes": file.num_bytes, "bits_per_weight": bits}
         if args.against is not None:
             options.fetch(args.against)
             with load(args.against, **loading) as against, _progress() as watch:

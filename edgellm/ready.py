@@ -1,0 +1,166 @@
+"""A model file made ready to step: program, key-value cache, backend, engine.
+
+Knows nothing of text, requests, other models or callers. This is the only place where the rooms
+that compute are put together.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from edgellm.backends import ROWS, Backends, backend_name
+from edgellm.binding import Memory, bind
+from edgellm.block_pool import BlockPool
+from edgellm.cold_experts import ColdExperts, ExpertBytes, expert_bytes
+from edgellm.drafters import Drafter, Speculation
+from edgellm.engine import Engine
+from edgellm.errors import BackendError, RequestError
+from edgellm.gguf_loader import GGUFFile
+from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
+from edgellm.kernels.program import Program
+from edgellm.kv_cache import KVTypes
+from edgellm.kv_plan import parse_kv_types
+from edgellm.limits import Limits
+from edgellm.memory import available_memory
+from edgellm.model_runner import ModelRunner
+from edgellm.models import Adapter, ModelConfig, record
+from edgellm.scheduler import Scheduler
+from edgellm.step_cost import StepCost
+from edgellm.types import DEFAULT_CONTEXT, LoadOptions
+
+_TOKEN_BUDGET = 512  # rows of one step beside one per sequence
+_LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """All that steps need, without text: `engine` runs `program` with the storage `kv`.
+
+    where: backend, device and split: what is computed elsewhere has other bits.
+    """
+
+    backend: str
+    where: str
+    kv_cache_type: str
+    limits: Limits
+    program: Program
+    kv: KVStorage
+    engine: Engine
+
+    @property
+    def kv_cache_bytes(self) -> int:
+        """What keys, values and states of recurrences take."""
+        return sum(a.nbytes for a in (*self.kv.keys, *self.kv.values, *self.kv.states))
+
+
+def make_ready(
+    file: GGUFFile,
+    config: ModelConfig,
+    options: LoadOptions,
+    backends: Backends,
+    adapters: tuple[Adapter, ...] = (),
+    drafters: tuple[Drafter, ...] = (),
+) -> Ready:
+    """Records the file's program and binds it to cache storage and one of the backends.
+
+    drafters: guess tokens ahead; without any, each step computes one of each answer.
+    Errors are those of load_model. The files must stay open until the engine is closed.
+    """
+    backend, types = check_options(options)
+    context = context_length(options, config)
+    program = record(file, config, context, adapters)
+    usable, sizes = usable_memory(options.memory_limit), _sizes(file, config)
+    if sizes.total >= usable:
+        program = replace(program, experts_on_disk=True)
+    limits = Limits(
+        context_length=context,
+        max_num_seqs=options.max_num_seqs,
+        block_size=BLOCK_SIZE,
+        token_budget=options.max_num_seqs
+        + (_TOKEN_BUDGET if program.is_causal else max(_TOKEN_BUDGET, context)),
+        max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
+        windows=tuple(group.window for group in program.kv_groups),
+        is_causal=program.is_causal,
+    )
+    memory = Memory(usable, partial(_memory_for_cache, sizes, usable))
+    try:
+        bound = bind(backend, program, limits, types, options, backends, memory)
+    except BackendError as error:
+        if options.backend != "auto" or backend == "cpu":
+            raise
+        backends.note(f"{error}; running on the processor instead")
+        backend = "cpu"
+        bound = bind(backend, program, limits, types, options, backends, memory)
+    pools = tuple(BlockPool(blocks) for blocks in bound.num_blocks)
+    after_step = ColdExperts(file, usable).trim if program.experts_on_disk else None
+    runner = ModelRunner(bound.executable, program, bound.store, after_step)
+    states = BlockPool(bound.num_slots) if bound.num_slots else None
+    speculation = Speculation(drafters, limits, states is not None) if drafters else None
+    engine = Engine(runner, Scheduler(pools, limits, states, StepCost()), speculation)
+    kv_cache_type = options.kv_cache_type or ROWS[backend].kv_cache_type
+    return Ready(backend, bound.where, kv_cache_type, limits, program, bound.kv, engine)
+
+
+def context_length(options: LoadOptions, config: ModelConfig) -> int:
+    """Tokens of the longest sequence, as asked for or by default."""
+    return options.context_length or min(config.context_length, DEFAULT_CONTEXT)
+
+
+def usable_memory(memory_limit: int | None) -> int:
+    """Bytes that a model may take now. memory_limit: the most that it is granted; None: no such."""
+    usable = available_memory()
+    return usable if memory_limit is None else min(usable, memory_limit)
+
+
+def _sizes(file: GGUFFile, config: ModelConfig) -> ExpertBytes:
+    experts = config.experts
+    return expert_bytes(file, experts.count if experts else 0, experts.used if experts else 0)
+
+
+def _memory_for_cache(sizes: ExpertBytes, usable: int) -> int:
+    """Bytes for keys and values: what the weights leave, of which experts may stay on disk.
+
+    BackendError when those that every token needs leave nothing.
+    """
+    if usable <= sizes.least:
+        raise BackendError(
+            f"the weights take {sizes.least / 2**30:.2f} GiB of memory and "
+            f"{usable / 2**30:.2f} GiB may be used: load a smaller model"
+        )
+    return usable - (sizes.total if sizes.total < usable else sizes.least)
+
+
+def check_options(options: LoadOptions) -> tuple[str, KVTypes]:
+    """The backend that is meant, and its cache types.
+
+    RequestError or BackendError for an option that cannot be used.
+    """
+    for field in ("threads", "context_length", "memory_limit", "kv_cache_memory"):
+        value = getattr(options, field)
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise RequestError(f"{field} is {value!r}: at least 1 is expected", field)
+    if not 1 <= options.max_num_seqs <= 256:
+        raise RequestError(
+            f"max_num_seqs is {options.max_num_seqs}: 1 to 256 is expected", "max_num_seqs"
+        )
+    backend = backend_name(options.backend)
+    if options.device is not None and backend != "opencl":
+        raise RequestError(
+            f"device is {options.device!r} and the backend {backend}: no device is expected there",
+            "device",
+        )
+    _check_gpu_layers(options.gpu_layers, backend)
+    return backend, parse_kv_types(options.kv_cache_type or ROWS[backend].kv_cache_type)
+
+
+def _check_gpu_layers(gpu_layers: int | str, backend: str) -> None:
+    if gpu_layers == "auto":
+        return
+    if not isinstance(gpu_layers, int) or gpu_layers < 0:
+        raise RequestError(
+            f"gpu_layers is {gpu_layers!r}: a number from 0, or auto, is expected", "gpu_layers"
+        )
+    if gpu_layers and backend != "opencl":
+        raise RequestError(
+            f"gpu_layers is {gpu_layers} and the backend {backend}: 0 or auto is expected there",
+            "gpu_layers",
+        )
