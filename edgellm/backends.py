@@ -163,10 +163,7 @@ def _make_opencl(threads: int | None, device: str | None, note: Note) -> Backend
     try:
         from edgellm.kernels.opencl import OpenCLBackend
     except ImportError as error:
-        raise BackendError(
-            f"the opencl backend needs pyopencl ({error}): pip install 'edgellm[opencl]', or use "
-            "--backend cpu"
-        ) from None
+        raise BackendError(_NO_PYOPENCL.format(error)) from None
     return OpenCLBackend(_private(cache_dir() / "opencl", note), device)
 
 
@@ -196,6 +193,9 @@ ROWS: Mapping[str, Row] = {
     "opencl": Row(_make_opencl, "f16"),
     "reference": Row(_make_reference, "f32"),
 }
+_NO_PYOPENCL = (
+    "the opencl backend needs pyopencl ({}): pip install 'edgellm[opencl]', or use --backend cpu"
+)
 _DRIVERS = Path("/etc/OpenCL/vendors")
 
 
@@ -218,6 +218,21 @@ def _best() -> str:
         return "opencl" if has_gpu() else "cpu"
     except Exception:  # a broken driver or library; `edgellm doctor` says what is wrong
         return "cpu"
+
+
+def gpu_memory(device: str | None = None) -> tuple[str, int] | None:
+    """Name and usable bytes of the device that `load` would take: the one asked for, or a GPU.
+
+    None where there is no GPU and none is asked for; BackendError, RequestError for one not there.
+    """
+    if device is None and _best() != "opencl":
+        return None
+    try:
+        from edgellm.kernels.opencl.devices import choose, usable_memory
+    except ImportError as error:
+        raise BackendError(_NO_PYOPENCL.format(error)) from None
+    found = choose(device)
+    return found.name.strip(), usable_memory(found)
 
 
 def _may_have_drivers() -> bool:

@@ -28,7 +28,7 @@ def allocate(
 
     BackendError when the system does not have the memory, or a head does not fit its type.
     """
-    _check_widths(program, types)
+    check_widths(program, types)
     if len(num_blocks) != len(program.kv_groups):
         raise ValueError(f"{len(num_blocks)} block counts for {len(program.kv_groups)} groups")
 
@@ -73,7 +73,8 @@ def part_of(program: Program, storage: KVStorage) -> KVStorage:
     )
 
 
-def _check_widths(program: Program, types: KVTypes) -> None:
+def check_widths(program: Program, types: KVTypes) -> None:
+    """BackendError when a head does not fit its type."""
     for kv in program.kv_layers:
         for kind, width in ((types.keys, kv.head_dim), (types.values, kv.value_dim)):
             if kind.is_quantized and width % SCALED:

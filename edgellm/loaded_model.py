@@ -22,8 +22,9 @@ from edgellm.engine import Engine
 from edgellm.errors import RequestError
 from edgellm.fim import fill
 from edgellm.gguf_loader import GGUFFile, open_gguf
+from edgellm.load_plan import context_length, usable_memory
 from edgellm.models import PooledHead, read_config, read_pooled_head
-from edgellm.ready import check_options, context_length, make_ready, usable_memory
+from edgellm.ready import check_options, make_ready
 from edgellm.sessions import Key, fingerprint, session_key
 from edgellm.tokenizer import Tokenizer, load_tokenizer
 from edgellm.types import (

@@ -21,12 +21,12 @@ _SCRATCH_VALUES = 8  # values of the widest kind that are alive at once, at most
 class Placement:
     """The last `gpu_layers` of `num_layers` layers, and what follows them, are `second`.
 
-    first: what runs on the processor; None where all is on the GPU. num_blocks, num_slots: of the
-    cache, the same for both.
+    first: what runs on the processor, None where all is on the GPU; second: what runs there, None
+    where nothing is. num_blocks, num_slots: of the cache, the same for both.
     """
 
     first: Program | None
-    second: Program
+    second: Program | None
     gpu_layers: int
     num_layers: int
     num_blocks: tuple[int, ...]
@@ -35,7 +35,16 @@ class Placement:
     @property
     def device_weights(self) -> int:
         """Bytes of the weights that the GPU holds."""
-        return weight_bytes(self.second.calls)
+        return 0 if self.second is None else weight_bytes(self.second.calls)
+
+
+def place_on_host(
+    program: Program, limits: Limits, types: KVTypes, memory: int, cache_memory: int | None = None
+) -> Placement:
+    """All of it on the processor, the cache within `memory` bytes, or BackendError."""
+    blocks = plan_blocks(program, limits, types, memory, cache_memory)
+    slots = plan_slots(program, limits, memory)
+    return Placement(program, None, 0, len(layer_starts(program)), blocks, slots)
 
 
 def place(

@@ -4,31 +4,27 @@ Knows nothing of text, requests, other models or callers. This is the only place
 that compute are put together.
 """
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 from edgellm.backends import ROWS, Backends, backend_name
-from edgellm.binding import Memory, bind
+from edgellm.binding import bind
 from edgellm.block_pool import BlockPool
-from edgellm.cold_experts import ColdExperts, ExpertBytes, expert_bytes
+from edgellm.cold_experts import ColdExperts
 from edgellm.drafters import Drafter, Speculation
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile
-from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
+from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
 from edgellm.kv_cache import KVTypes
 from edgellm.kv_plan import parse_kv_types
 from edgellm.limits import Limits
-from edgellm.memory import available_memory
+from edgellm.load_plan import plan_load, usable_memory
 from edgellm.model_runner import ModelRunner
-from edgellm.models import Adapter, ModelConfig, record
+from edgellm.models import Adapter, ModelConfig
 from edgellm.scheduler import Scheduler
 from edgellm.step_cost import StepCost
-from edgellm.types import DEFAULT_CONTEXT, LoadOptions
-
-_TOKEN_BUDGET = 512  # rows of one step beside one per sequence
-_LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are wanted
+from edgellm.types import LoadOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,67 +62,24 @@ def make_ready(
     Errors are those of load_model. The files must stay open until the engine is closed.
     """
     backend, types = check_options(options)
-    context = context_length(options, config)
-    program = record(file, config, context, adapters)
-    usable, sizes = usable_memory(options.memory_limit), _sizes(file, config)
-    if sizes.total >= usable:
-        program = replace(program, experts_on_disk=True)
-    limits = Limits(
-        context_length=context,
-        max_num_seqs=options.max_num_seqs,
-        block_size=BLOCK_SIZE,
-        token_budget=options.max_num_seqs
-        + (_TOKEN_BUDGET if program.is_causal else max(_TOKEN_BUDGET, context)),
-        max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
-        windows=tuple(group.window for group in program.kv_groups),
-        is_causal=program.is_causal,
-    )
-    memory = Memory(usable, partial(_memory_for_cache, sizes, usable))
+    plan = plan_load(file, config, options, usable_memory(options.memory_limit), adapters)
+    program, limits = plan.program, plan.limits
     try:
-        bound = bind(backend, program, limits, types, options, backends, memory)
+        bound = bind(backend, plan, types, options, backends)
     except BackendError as error:
         if options.backend != "auto" or backend == "cpu":
             raise
         backends.note(f"{error}; running on the processor instead")
         backend = "cpu"
-        bound = bind(backend, program, limits, types, options, backends, memory)
+        bound = bind(backend, plan, types, options, backends)
     pools = tuple(BlockPool(blocks) for blocks in bound.num_blocks)
-    after_step = ColdExperts(file, usable).trim if program.experts_on_disk else None
+    after_step = ColdExperts(file, plan.usable).trim if program.experts_on_disk else None
     runner = ModelRunner(bound.executable, program, bound.store, after_step)
     states = BlockPool(bound.num_slots) if bound.num_slots else None
     speculation = Speculation(drafters, limits, states is not None) if drafters else None
     engine = Engine(runner, Scheduler(pools, limits, states, StepCost()), speculation)
     kv_cache_type = options.kv_cache_type or ROWS[backend].kv_cache_type
     return Ready(backend, bound.where, kv_cache_type, limits, program, bound.kv, engine)
-
-
-def context_length(options: LoadOptions, config: ModelConfig) -> int:
-    """Tokens of the longest sequence, as asked for or by default."""
-    return options.context_length or min(config.context_length, DEFAULT_CONTEXT)
-
-
-def usable_memory(memory_limit: int | None) -> int:
-    """Bytes that a model may take now. memory_limit: the most that it is granted; None: no such."""
-    usable = available_memory()
-    return usable if memory_limit is None else min(usable, memory_limit)
-
-
-def _sizes(file: GGUFFile, config: ModelConfig) -> ExpertBytes:
-    experts = config.experts
-    return expert_bytes(file, experts.count if experts else 0, experts.used if experts else 0)
-
-
-def _memory_for_cache(sizes: ExpertBytes, usable: int) -> int:
-    """Bytes for keys and values: what the weights leave, of which experts may stay on disk.
-
-    BackendError when those that every token needs leave nothing.
-    """
-    if usable <= sizes.least:
-        raise BackendError(
-            f"the weights take {sizes.least / 2**30:.2f} GiB of memory and "
-            f"{usable / 2**30:.2f} GiB may be used: load a smaller model"
-        )
-    return usable - (sizes.total if sizes.total < usable else sizes.least)
 
 
 def check_options(options: LoadOptions) -> tuple[str, KVTypes]:

@@ -34,6 +34,7 @@ COMMANDS = {
     "pull": ("edgellm.cli.pull", "fetch a model"),
     "list": ("edgellm.cli.list_models", "the models of the catalogue and those stored here"),
     "show": ("edgellm.cli.show", "what a model file holds and the memory it needs"),
+    "fit": ("edgellm.cli.fit", "what would run on this machine, and how"),
     "rm": ("edgellm.cli.rm", "delete a model that pull stored"),
     "embed": ("edgellm.cli.embed", "a text as numbers, to compare it with others"),
     "tokenize": ("edgellm.cli.tokenize", "text to token ids"),

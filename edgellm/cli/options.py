@@ -82,11 +82,11 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         "--kv-cache-type", metavar="TYPE", help="f32, f16, q8_0, q4_0, or two as K/V"
     )
     group.add_argument(
-        "--memory", type=_size, metavar="SIZE", help="most for weights and cache, such as 4G"
+        "--memory", type=size, metavar="SIZE", help="most for weights and cache, such as 4G"
     )
     group.add_argument(
         "--kv-cache-memory",
-        type=_size,
+        type=size,
         metavar="SIZE",
         help="for the cache alone (default: what the sequences may need, at most half)",
     )
@@ -244,7 +244,8 @@ def _seed(text: str) -> int | None:
     return None if text == "random" else int(text)
 
 
-def _size(text: str) -> int:
+def size(text: str) -> int:
+    """Bytes, of a number with or without a unit; for argparse."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", text.lower())
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size: expected bytes, or 512M, 4G")

@@ -1,0 +1,116 @@
+"""What a model will take before it is loaded: its program, its limits, and where all of it goes.
+
+`load` follows these plans and `fit` shows them. Opens no device and allocates nothing.
+"""
+
+from dataclasses import dataclass, replace
+
+from edgellm.cold_experts import ExpertBytes, expert_bytes
+from edgellm.errors import BackendError
+from edgellm.gguf_loader import GGUFFile
+from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.program import Program
+from edgellm.kv_cache import KVTypes, bytes_per_slot, bytes_per_token, check_widths
+from edgellm.limits import Limits
+from edgellm.memory import available_memory
+from edgellm.models import Adapter, ModelConfig, record
+from edgellm.placement import Placement, place, place_on_host
+from edgellm.types import DEFAULT_CONTEXT, LoadOptions
+
+_TOKEN_BUDGET = 512  # rows of one step beside one per sequence
+_LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are wanted
+
+
+@dataclass(frozen=True, eq=False)
+class LoadPlan:
+    """A recorded program and what bounds its steps.
+
+    usable: bytes of this machine's memory for weights and cache together. sizes: of the weights.
+    """
+
+    program: Program
+    limits: Limits
+    usable: int
+    sizes: ExpertBytes
+
+
+def plan_load(
+    file: GGUFFile,
+    config: ModelConfig,
+    options: LoadOptions,
+    usable: int,
+    adapters: tuple[Adapter, ...] = (),
+) -> LoadPlan:
+    """Records the program for the context of `options`, by default at most DEFAULT_CONTEXT."""
+    context = context_length(options, config)
+    program = record(file, config, context, adapters)
+    experts = config.experts
+    sizes = expert_bytes(file, experts.count if experts else 0, experts.used if experts else 0)
+    if sizes.total >= usable:
+        program = replace(program, experts_on_disk=True)
+    limits = Limits(
+        context_length=context,
+        max_num_seqs=options.max_num_seqs,
+        block_size=BLOCK_SIZE,
+        token_budget=options.max_num_seqs
+        + (_TOKEN_BUDGET if program.is_causal else max(_TOKEN_BUDGET, context)),
+        max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
+        windows=tuple(group.window for group in program.kv_groups),
+        is_causal=program.is_causal,
+    )
+    return LoadPlan(program, limits, usable, sizes)
+
+
+def place_load(
+    plan: LoadPlan, types: KVTypes, options: LoadOptions, device_memory: int | None = None
+) -> Placement:
+    """Where layers and cache go. device_memory: bytes of the GPU; None where all stays here.
+
+    BackendError for what does not fit.
+    """
+    check_widths(plan.program, types)
+    if device_memory is None or options.gpu_layers == 0:
+        memory = _memory_for_cache(plan.sizes, plan.usable)
+        return place_on_host(plan.program, plan.limits, types, memory, options.kv_cache_memory)
+    return place(
+        plan.program,
+        plan.limits,
+        types,
+        None if options.gpu_layers == "auto" else options.gpu_layers,
+        host_memory=plan.usable,
+        device_memory=min(device_memory, options.memory_limit or device_memory),
+        cache_memory=options.kv_cache_memory,
+    )
+
+
+def cache_bytes(program: Program, placement: Placement, types: KVTypes) -> int:
+    """What keys, values and states take."""
+    blocks = sum(
+        bytes_per_token(program, types, group) * count * BLOCK_SIZE
+        for group, count in enumerate(placement.num_blocks)
+    )
+    return blocks + placement.num_slots * bytes_per_slot(program)
+
+
+def context_length(options: LoadOptions, config: ModelConfig) -> int:
+    """Tokens of the longest sequence, as asked for or by default."""
+    return options.context_length or min(config.context_length, DEFAULT_CONTEXT)
+
+
+def usable_memory(memory_limit: int | None) -> int:
+    """Bytes that a model may take now. memory_limit: the most that it is granted; None: no such."""
+    usable = available_memory()
+    return usable if memory_limit is None else min(usable, memory_limit)
+
+
+def _memory_for_cache(sizes: ExpertBytes, usable: int) -> int:
+    """Bytes for keys and values: what the weights leave, of which experts may stay on disk.
+
+    BackendError when those that every token needs leave nothing.
+    """
+    if usable <= sizes.least:
+        raise BackendError(
+            f"the weights take {sizes.least / 2**30:.2f} GiB of memory and "
+            f"{usable / 2**30:.2f} GiB may be used: load a smaller model"
+        )
+    return usable - (sizes.total if sizes.total < usable else sizes.least)
