@@ -25,11 +25,6 @@ def run(build: Callable[..., Value], *inputs: Array, sizes: tuple[int, ...] = (L
     return np.concatenate([executable.run(pack([(stream, n)]))["logits"] for n in sizes])
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(7)
-
-
 @pytest.mark.parametrize("sizes", [(LENGTH,), (1, 1, 5, 2)])
 @pytest.mark.parametrize("kernel", [1, 4])
 def test_short_convolution(rng: np.random.Generator, kernel: int, sizes: tuple[int, ...]) -> None:

@@ -1,0 +1,9 @@
+"""Random numbers that are the same each time."""
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
