@@ -1,8 +1,7 @@
-"""`edgellm run`: one answer to standard output and nothing else."""
+"""`edgellm run`: one answer to standard output and nothing else there."""
 
 import argparse
 import asyncio
-import re
 import sys
 from contextlib import aclosing, suppress
 from dataclasses import asdict
@@ -12,12 +11,16 @@ from edgellm.cli import options
 from edgellm.cli.output import print_json
 from edgellm.cli.progress import DownloadProgress
 from edgellm.cli.running_server import Served, add_server_option, find_server
+from edgellm.cli.spoken import Spoken
 from edgellm.client import Client
+from edgellm.client.chat import chat_request
 from edgellm.completion import collect
+from edgellm.dialects import Answering, taken_apart
 from edgellm.errors import NoSession, RequestError
-from edgellm.types import Completion, LoadOptions, Message, Request, SamplingParams, TokenEvent
+from edgellm.types import Completion, LoadOptions, Message, Request, SamplingParams
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
+_SHOWS = {"show": True, "hide": False}
+_NO_ANSWER = "edgellm: the answer ended in its reasoning: -n and --context say how long it may be"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--session", metavar="NAME", help="go on with the conversation of this name, and save it"
+    )
+    parser.add_argument(
+        "--reasoning",
+        choices=_SHOWS,
+        help="what a model thinks before it answers goes to standard error, or nowhere (default: "
+        "shown on a terminal)",
     )
     parser.add_argument("--json", action="store_true", help="report the answer as one JSON object")
     add_server_option(parser)
@@ -82,22 +91,30 @@ async def _answer(
 ) -> None:
     client, model = served.client, served.model
     messages = await _messages(client, prompt, args, model)
-    ids = prompt if args.raw else await client.chat_ids(messages, model=model)
+    if args.raw:
+        request, answering = Request(prompt, params, model=model), Answering()
+    else:
+        request, answering = await chat_request(client, messages, params, model)
+    parser = answering.parser()
+    spoken = Spoken(_SHOWS.get(args.reasoning))
     events = []
-    async with aclosing(client.submit(Request(ids, params, model=model))) as stream:
+    async with aclosing(client.submit(request)) as stream:
         async for event in stream:
             events.append(event)
             if not args.json:
-                _write(event)
-    completion = collect(events)
+                spoken.write(parser.push(event.text))
+    completion = taken_apart(collect(events), answering.parser)
     if args.session is not None:
         messages.append({"role": "assistant", "content": completion.text})
-        known = [*ids, *completion.token_ids]
+        known = [*request.prompt, *completion.token_ids]
         await client.save_session(args.session, known, messages, model)
     if args.json:
         print_json(_report(completion))
-    elif sys.stdout.isatty():
-        print()
+    else:
+        spoken.write(parser.finish())
+        spoken.end()
+        if completion.reasoning and not completion.text:
+            print(_NO_ANSWER, file=sys.stderr)
 
 
 async def _messages(
@@ -113,17 +130,6 @@ async def _messages(
     if args.system is not None:
         messages.append({"role": "system", "content": args.system})
     return [*messages, {"role": "user", "content": prompt}]
-
-
-def _write(event: TokenEvent) -> None:
-    if event.text:
-        sys.stdout.write(_harmless(event.text) if sys.stdout.isatty() else event.text)
-        sys.stdout.flush()
-
-
-def _harmless(text: str) -> str:
-    """The text with control characters shown escaped: a model must not command a terminal."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def _report(completion: Completion) -> dict[str, Any]:

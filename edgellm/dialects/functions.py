@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from edgellm.constraints import schema_text
 from edgellm.errors import RequestError
 
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
@@ -42,6 +41,8 @@ class Function:
     @property
     def schema(self) -> Mapping[str, Any]:
         """What arguments can be held to. RequestError when that is not all and it is strict."""
+        from edgellm.constraints import schema_text  # with numpy: not for an answer without tools
+
         try:
             schema_text(self.parameters)
         except RequestError as error:

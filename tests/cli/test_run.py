@@ -1,65 +1,21 @@
 """`edgellm run` with a scripted model, and on SmolLM2 where it is there."""
 
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgellm import cli
-from edgellm.client import LocalClient
-from edgellm.errors import NoSession
-from edgellm.types import LoadOptions, ModelInfo, Session
-from tests.mock_model import MockModel, make_manager, noise, says
-from tests.server.serving import Running, running
+from edgellm.types import LoadOptions
+from tests.cli.scripted import Script
+from tests.mock_model import noise
 
 ROOT = Path(__file__).parents[2]
-
-
-class ScriptedClient(LocalClient):
-    """Has its one model loaded already and remembers how it was asked for."""
-
-    def __init__(self, model: MockModel, report: object = None) -> None:
-        self.manager = make_manager(model)
-        super().__init__(self.manager)
-        self.asked: tuple[str, LoadOptions | None] | None = None
-
-    async def load(self, name_or_path: str, options: LoadOptions | None = None) -> ModelInfo:
-        self.asked = name_or_path, options
-        return self.manager.models()[0]
-
-
-Script = Callable[..., ScriptedClient]
-
-
-@pytest.fixture
-def model_file(tmp_path: Path) -> str:
-    file = tmp_path / "model.gguf"
-    file.write_bytes(b"never read")
-    return str(file)
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    """Makes `run` talk to a scripted model; `stdin` is what is piped in, None is a terminal."""
-
-    def install(
-        text: str = "The sky is blue.", stdin: bytes | None = None, logits: Any = None
-    ) -> ScriptedClient:
-        client = ScriptedClient(MockModel(logits or says(text)))
-        monkeypatch.setattr("edgellm.client.local.LocalClient", lambda report: client)
-        piped = io.TextIOWrapper(io.BytesIO(stdin or b""), encoding="utf-8")
-        monkeypatch.setattr(piped, "isatty", lambda: stdin is None)
-        monkeypatch.setattr(sys, "stdin", piped)
-        return client
-
-    return install
 
 
 def prompt_tokens(capsys: pytest.CaptureFixture[str]) -> int:
@@ -265,8 +221,9 @@ def test_a_model_cannot_command_the_terminal(
 PROGRAM = """
 import sys
 from edgellm import cli
+from tests.cli.scripted import Script
 from edgellm.client import local
-from tests.cli.test_run import ScriptedClient
+from tests.cli.scripted import ScriptedClient
 from tests.mock_model import MockModel, says
 client = ScriptedClient(MockModel(says("blue " * 20), delay=0.05))
 local.LocalClient = lambda report: client
@@ -326,85 +283,3 @@ def test_smollm2_prints_paris(smollm2: Path) -> None:
         )
         assert done.stdout == " Paris"
     assert done.stderr == "False\n"
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    monkeypatch.setenv("EDGELLM_SOCKET", str(tmp_path / "edgellm.sock"))
-    with running(make_manager(MockModel(says("served"))), tmp_path) as found:
-        yield found
-
-
-@pytest.mark.parametrize("address", ["auto", "unix", "tcp"])
-def test_a_running_server_answers(
-    server: Running, address: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    where = {"unix": server.unix, "tcp": server.tcp}.get(address, address)
-    assert cli.main(["run", "mock", "hi", "--server", where, "--temperature", "0"]) == 0
-    assert capsys.readouterr().out == "served"
-
-
-def test_auto_loads_what_the_server_has_not(
-    server: Running, model_file: str, script: Script, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script("loaded")
-    for words in (["run", model_file, "hi"], ["run", model_file, "hi", "--threads", "1"]):
-        assert cli.main([*words, "--server", "auto", "--temperature", "0"]) == 0
-        assert capsys.readouterr().out == "loaded"
-        script("loaded")
-    assert cli.main(["run", "other", "hi", "--server", server.unix]) == 2
-    assert "loaded: mock" in capsys.readouterr().err
-    assert cli.main(["run", "mock", "hi", "--server", server.unix, "--threads", "1"]) == 2
-    assert "leave out --server" in capsys.readouterr().err
-
-
-def test_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", "mock", "hi", "--server", str(tmp_path / "none")]) == 1
-    assert "edgellm serve" in capsys.readouterr().err
-
-
-def test_a_servers_answer_needs_no_engine(server: Running) -> None:
-    code = (
-        "import sys; from edgellm import cli\n"
-        "cli.main(['run', 'mock', 'hi', '--server', 'auto', '--temperature', '0'])\n"
-        "print(*sys.modules, file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout == "served"
-    assert not {"numpy", "edgellm.manager", "edgellm.kernels"} & {*done.stderr.split()}
-
-
-def test_a_session_goes_on_where_it_ended(
-    script: Script,
-    model_file: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept: dict[str, Session] = {}
-
-    async def restore(client: object, name: str, model: str) -> Session:
-        if name not in kept:
-            raise NoSession(name)
-        return kept[name]
-
-    async def save(client: object, name: str, ids: Any, messages: Any, model: str) -> None:
-        kept[name] = Session(name, tuple(ids), len(ids), tuple(messages))
-
-    monkeypatch.setattr(ScriptedClient, "restore_session", restore)
-    monkeypatch.setattr(ScriptedClient, "save_session", save)
-    for question, answer in (("a", "b"), ("c", "d")):
-        script(answer)
-        options = ["--session", "s", "--system", "x"] if question == "a" else ["--session", "s"]
-        assert cli.main(["run", model_file, question, *options]) == 0
-    said = [(message["role"], message["content"]) for message in kept["s"].messages]
-    assert said == [
-        ("system", "x"), ("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d")
-    ]  # fmt: skip
-    text = b"system:x\nuser:a\nassistant:b\nuser:c\nassistant:"
-    assert bytes(i for i in kept["s"].token_ids if i < 256) == text + b"d"
-    script("e")
-    assert cli.main(["run", model_file, "q", "--session", "s", "--system", "y"]) == 2
-    assert "--system" in capsys.readouterr().err
-    assert cli.main(["run", model_file, "q", "--session", "s", "--raw"]) == 2

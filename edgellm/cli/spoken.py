@@ -1,0 +1,62 @@
+"""Writes an answer as it comes: its text to standard output, its reasoning to standard error.
+
+Knows no engine. On a terminal reasoning is dim, and control characters are shown escaped: a model
+must not command it.
+"""
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+from edgellm.dialects import Part, TextPart
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
+_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+
+
+class Spoken:
+    """One answer on the standard streams.
+
+    shows_reasoning: None is for a person alone, when both streams are a terminal.
+    """
+
+    def __init__(self, shows_reasoning: bool | None = None) -> None:
+        is_seen = sys.stdout.isatty() and sys.stderr.isatty()
+        self._shows_reasoning = is_seen if shows_reasoning is None else shows_reasoning
+        self._is_reasoning = False
+
+    def write(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            if isinstance(part, TextPart) and part.kind == "content":
+                self._end_reasoning()
+                _write(sys.stdout, part.text)
+            elif isinstance(part, TextPart) and self._shows_reasoning:
+                if not self._is_reasoning:
+                    self._is_reasoning = True
+                    _command(sys.stderr, _DIM)
+                _write(sys.stderr, part.text)
+
+    def end(self) -> None:
+        """Leaves a terminal at the beginning of a line, as it was."""
+        self._end_reasoning()
+        if sys.stdout.isatty():
+            print()
+
+    def _end_reasoning(self) -> None:
+        if self._is_reasoning:
+            self._is_reasoning = False
+            _command(sys.stderr, _PLAIN)
+            print("\n", file=sys.stderr, flush=True)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    if stream.isatty():
+        text = _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    stream.write(text)
+    stream.flush()
+
+
+def _command(stream: TextIO, code: str) -> None:
+    if stream.isatty():
+        stream.write(code)
