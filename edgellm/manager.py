@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence as Seq
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -159,7 +160,10 @@ class Manager:
         return None
 
     def models(self) -> tuple[ModelInfo, ...]:
-        return tuple(model.info for model in self._pool.loaded().values())
+        """Those that are loaded."""
+        expires = self._pool.expiries()
+        loaded = self._pool.loaded().items()
+        return tuple(replace(m.info, expires=expires.get(name)) for name, m in loaded)
 
     def stats(self) -> Mapping[str, Stats]:
         """Per model name."""

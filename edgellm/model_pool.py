@@ -107,6 +107,12 @@ class ModelPool:
         """The models that are in memory now."""
         return {name: resident.model for name, resident in dict(self._residents).items()}
 
+    def expiries(self) -> dict[str, float]:
+        """When models will go that nobody uses until then, in seconds since 1970."""
+        now = time.time() - time.monotonic()
+        residents = dict(self._residents).items()
+        return {name: now + r.expires for name, r in residents if r.expires is not None}
+
     def served(self) -> list[str]:
         """Names that were loaded on purpose, their models in memory or not."""
         return list(self._served)

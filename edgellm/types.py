@@ -180,7 +180,8 @@ class ModelInfo:
     answers computed side by side. adapters: that requests may scale. generates: False for models
     that only embed. pooling: how embeddings are made unless told; "rank": it scores pairs of texts.
 
-    sampling: fields of SamplingParams that the file or the catalogue advises.
+    sampling: fields of SamplingParams that the file or the catalogue advises. expires: seconds
+    since 1970 until it goes if nobody uses it; None: it stays.
     """
 
     name: str
@@ -195,6 +196,7 @@ class ModelInfo:
     adapters: tuple[AdapterInfo, ...] = ()
     generates: bool = True
     pooling: Pooling = "last"
+    expires: float | None = None
 
 
 @dataclass(frozen=True)

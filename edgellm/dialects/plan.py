@@ -74,6 +74,11 @@ class Plan:
             return Answering(params)
         return Answering(params, shown, partial(self._parser, is_open, streams and is_held))
 
+    def end_of_thought(self, tail: str) -> str:
+        """What goes before an answer of which the beginning is given; tail: the prompt's end."""
+        is_open, _ = self._thought(tail)
+        return f"{self.thinking.close}\n\n" if is_open and self.thinking is not None else ""
+
     def _parser(self, is_open: bool, streams: bool) -> Parser:
         reader = Reader(self.tools.callable, streams)
         return ReadingParser(reader, self._read(reader, is_open))

@@ -44,7 +44,10 @@ class Step:
 
 @dataclass
 class Answer:
-    """An answer put together. calls: by index. event: the last one, with usage and timings."""
+    """An answer put together. calls: by index. event: the last one, with usage and timings.
+
+    reasoning_tokens: those before its text and its calls, if they are reasoning.
+    """
 
     content: str = ""
     reasoning: str = ""
@@ -52,6 +55,8 @@ class Answer:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     event: TokenEvent | None = None
+    reasoning_tokens: int = 0
+    _unread_tokens: int = 0  # nothing is certain of them yet
 
     @property
     def last(self) -> TokenEvent:
@@ -69,7 +74,11 @@ class Answer:
     def take(self, step: Step) -> None:
         self.token_ids += step.event.token_ids
         self.logprobs += step.event.logprobs or ()
+        self._unread_tokens += len(step.event.token_ids)
         for part in step.parts:
+            if isinstance(part, TextPart) and part.kind == "reasoning":
+                self.reasoning_tokens += self._unread_tokens
+            self._unread_tokens = 0
             if isinstance(part, CallPart):
                 known = self.calls.get(part.index, CallPart(part.index, ""))
                 self.calls[part.index] = CallPart(

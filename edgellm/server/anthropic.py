@@ -8,9 +8,9 @@ from typing import Any
 from edgellm.dialects import CallPart, Part, Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, collect, new_id, steps
-from edgellm.server.chat import Chat, prepare, thinking
-from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, typed_server_sent
+from edgellm.server.answers import Answer, collect, new_id
+from edgellm.server.chat import Chat, prepare
+from edgellm.server.endpoint import EVENTS, Call, Family, Reply, Route, Stream, typed_server_sent
 from edgellm.server.failures import Failure
 from edgellm.types import Message, TokenEvent, Usage
 
@@ -37,9 +37,8 @@ async def messages(call: Call) -> Reply:
         raise RequestError("max_tokens is missing: a number of tokens is expected", "max_tokens")
     chat = await _prepare(call)
     if f.read(call.fields, "stream", bool, False):
-        return Stream(_events(call, chat), typed_server_sent, b"text/event-stream", anthropic_error)
-    answered = steps(call.service, chat.request, chat.answering.parser)
-    (answer,) = await collect(answered)
+        return Stream(_events(call, chat), typed_server_sent, EVENTS, anthropic_error)
+    (answer,) = await collect(chat.steps(call.service))
     return {
         **_message(chat, new_id("msg_"), answer.usage),
         "content": _blocks(answer),
@@ -58,10 +57,8 @@ async def _prepare(call: Call) -> Chat:
     if len(conversation) > call.service.settings.max_messages:
         raise RequestError(f"{len(conversation)} messages: too many", "messages")
     params = f.sampling(call.fields, _RENAMED, n=1)
-    asked = f.read(call.fields, "thinking", dict[str, Any], {}).get("type")
-    variables = thinking(asked == "enabled") if asked in ("enabled", "disabled") else {}
     streams = f.read(call.fields, "stream", bool, False)
-    return await prepare(call, conversation, params, _tools(call), variables, streams)
+    return await prepare(call, conversation, params, _tools(call), streams)
 
 
 def _conversation(call: Call) -> list[Message]:
@@ -127,6 +124,7 @@ def _result(block: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _tools(call: Call) -> Tools:
+    """Those that the client runs; Anthropic's own, which have no schema, are left out."""
     functions: list[Message] = [
         {
             "type": "function",
@@ -138,6 +136,7 @@ def _tools(call: Call) -> Tools:
             },
         }
         for tool in f.objects(call.fields, "tools")
+        if tool.get("type") in (None, "custom") or "input_schema" in tool
     ]
     asked = f.read(call.fields, "tool_choice", dict[str, Any], {})
     is_parallel = not f.read(asked, "disable_parallel_tool_use", bool, False)
@@ -197,7 +196,7 @@ def _stop_reason(event: TokenEvent, has_calls: bool) -> str:
 
 async def _events(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
     answer, block, opened = Answer(), _Blocks(), False
-    async with aclosing(steps(call.service, chat.request, chat.answering.parser)) as answered:
+    async with aclosing(chat.steps(call.service)) as answered:
         async for step in answered:
             if not opened:
                 opened = True
@@ -263,12 +262,16 @@ class _Blocks:
     def _close(self) -> list[dict[str, Any]]:
         if self._open is None:
             return []
+        signed = []
+        if self._open == "reasoning":  # clients wait for it
+            delta = {"type": "signature_delta", "signature": ""}
+            signed.append({"type": "content_block_delta", "index": self._index, "delta": delta})
         self._open = None
-        return [{"type": "content_block_stop", "index": self._index}]
+        return [*signed, {"type": "content_block_stop", "index": self._index}]
 
 
 _TAKES = (
-    *("model", "messages", "system", "stream", "stop_sequences", "thinking"),
+    *("model", "messages", "system", "stream", "stop_sequences", "thinking", "output_config"),
     *("tools", "tool_choice_object"),
 )
 FAMILY = Family(

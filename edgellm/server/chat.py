@@ -1,19 +1,18 @@
 """A conversation made ready to be answered, whatever API it came by."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
 from edgellm.dialects import TAIL, Answering, Tools, plan
 from edgellm.errors import RequestError
+from edgellm.server.answers import Limits, Step, steps
 from edgellm.server.endpoint import Call
 from edgellm.server.fields import adapters, keep_alive, read
+from edgellm.server.reasoning import for_harmony, reasoning_of
+from edgellm.server.service import Service
+from edgellm.server.time_limits import limits_of
 from edgellm.types import Messages, ModelInfo, Request, SamplingParams
-
-
-def thinking(is_on: bool) -> dict[str, bool]:
-    """The variables by which templates know whether to reason."""
-    return {"enable_thinking": is_on, "thinking": is_on}
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,11 @@ class Chat:
     info: ModelInfo
     request: Request
     answering: Answering
+    limits: Limits
+
+    def steps(self, service: Service) -> AsyncGenerator[Step, None]:
+        """The steps of all answers, as they come."""
+        return steps(service, self.request, self.answering.parser, self.limits)
 
 
 async def prepare(
@@ -30,12 +34,11 @@ async def prepare(
     messages: Messages,
     params: SamplingParams,
     tools: Tools | None = None,
-    variables: Mapping[str, Any] | None = None,
     streams: bool = False,
 ) -> Chat:
     """The request to the model that the fields name.
 
-    variables: what else the template may read. streams: arguments of calls are wanted as they come.
+    streams: arguments of calls are wanted as they come.
     """
     if not messages:
         raise RequestError("messages is empty: at least one message is expected", "messages")
@@ -43,8 +46,17 @@ async def prepare(
     info = await call.service.model(read(call.fields, "model", str))
     asked = plan(await client.details(info.name), tools)
     shaped, described = asked.messages(messages), asked.template_tools
-    ids = await client.chat_ids(shaped, described, info.name, variables)
+    variables = reasoning_of(call.fields)
+    if asked.dialect.has_channels:
+        variables = for_harmony(variables)
+    variables |= read(call.fields, "chat_template_kwargs", dict[str, Any], {})
+    begun = _begun(shaped)
+    ids = await client.chat_ids(shaped[:-1] if begun else shaped, described, info.name, variables)
     tail = await client.detokenize(ids[-TAIL:], info.name)
+    if begun:
+        end = asked.end_of_thought(tail)
+        ids += tuple(await client.tokenize(end + begun, add_special=False, model=info.name))
+        tail = end or tail
     answering = asked.answering(params, tail, streams)
     request = Request(
         ids,
@@ -54,4 +66,16 @@ async def prepare(
         adapters=adapters(call.fields, info, call.service.scales),
         keep_alive=keep_alive(call.fields),
     )
-    return Chat(info, request, answering)
+    return Chat(info, request, answering, limits_of(call, params))
+
+
+def _begun(messages: Messages) -> str:
+    """What the conversation has already of the answer: its last message, if it is the model's.
+
+    llama.cpp, Ollama and Anthropic go on with it; OpenAI's API never ends with one.
+    """
+    last = messages[-1]
+    content = last.get("content")
+    if last.get("role") != "assistant" or last.get("tool_calls") or len(messages) == 1:
+        return ""
+    return content if isinstance(content, str) else ""

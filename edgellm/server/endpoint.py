@@ -25,6 +25,8 @@ _log = logging.getLogger("edgellm.server")
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 Headers = list[tuple[bytes, bytes]]
+EVENTS = b"text/event-stream"
+_COMMENT = b": still at work\n\n"  # which readers of server-sent events skip
 
 
 @dataclass(frozen=True)
@@ -207,12 +209,30 @@ class _Answer:
             await self._fail(error, stream)
 
     async def _stream(self, stream: Stream) -> None:
-        async with aclosing(stream.parts) as parts:
-            async for part in parts:
-                if self._status is None:  # not before it is known that there will be an answer
-                    await self._start(200, stream.media_type, [(b"cache-control", b"no-cache")])
-                await self._send_body(stream.frame(part), more=True)
+        breaking = asyncio.ensure_future(self._break_silences(stream))
+        try:
+            async with aclosing(stream.parts) as parts:
+                async for part in parts:
+                    await self._begin(stream)  # not before it is known that there is an answer
+                    await self._send_body(stream.frame(part), more=True)
+        finally:
+            breaking.cancel()
         await self._send_body(stream.end)
+
+    async def _break_silences(self, stream: Stream) -> None:
+        """Sends a comment whenever nothing was sent for a while, as during a long prompt, so that
+        neither the client nor what is between takes the connection for dead."""
+        seconds = self._service.settings.silence
+        while stream.media_type == EVENTS:
+            before = self._num_bytes
+            await asyncio.sleep(seconds)
+            if self._num_bytes == before:
+                await self._begin(stream)
+                await self._send_body(_COMMENT, more=True)
+
+    async def _begin(self, stream: Stream) -> None:
+        if self._status is None:
+            await self._start(200, stream.media_type, [(b"cache-control", b"no-cache")])
 
     async def _fail(
         self, error: Exception, stream: Stream | None = None, close: bool = False

@@ -4,6 +4,7 @@ Fields that nobody knows are left alone, null is as good as missing. Every error
 that names the field.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar, overload
@@ -31,7 +32,12 @@ def read(fields: Fields, name: str, kind: type[T], default: T) -> T: ...
 def read(fields: Fields, name: str, kind: type[T], default: T | None = None) -> T | None:
     """A field of this type, or the default."""
     value = fields.get(name)
-    return default if value is None else decode(kind, value, name)
+    if value is None:
+        return default
+    found = decode(kind, value, name)
+    if isinstance(found, float) and not math.isfinite(found):
+        raise RequestError(f"{name} is {found}: a number is expected", name)
+    return found
 
 
 def objects(fields: Fields, name: str) -> list[dict[str, Any]]:

@@ -5,15 +5,14 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Limits, collect, llama_timings, steps
-from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
+from edgellm.server.endpoint import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.server.logprobs import entries
 from edgellm.server.prompts import Prompt, read_prompts
+from edgellm.server.time_limits import TAKES as _LIMITS, cuts, limits_of, suffix_limit
 from edgellm.types import (
-    FimPrompt,
     Hole,
     ModelInfo,
     Request,
@@ -25,7 +24,6 @@ from edgellm.types import (
 
 _RENAMED = {"n_predict": "max_tokens", "n_probs": "logprobs", "n_cmpl": "n", "typ_p": "typical_p"}
 _STOP_TYPES = {"length": "limit", "abort": "limit", None: "none"}
-_LEAST_SUFFIX = 64  # tokens kept of a suffix however short the time
 
 
 @dataclass(frozen=True)
@@ -58,36 +56,16 @@ async def infill(call: Call) -> Reply:
             SourceFile(f.read(e, "filename", str, "tmp"), f.read(e, "text", str, "")) for e in extra
         ),
     )
-    limit = _suffix_limit(call)
-    filled = await call.service.client.fim_prompt(hole, params.max_tokens, limit, info.name)
-    return await _reply(call, info, params, [filled.token_ids], _cuts(filled))
+    filled = await call.service.client.fim_prompt(
+        hole, params.max_tokens, suffix_limit(call), info.name
+    )
+    return await _reply(call, info, params, [filled.token_ids], cuts(filled))
 
 
 def _params(call: Call) -> SamplingParams:
     schema = call.fields.get("json_schema")
     grammar = None if schema is not None else call.fields.get("grammar")
     return f.sampling(call.fields, _RENAMED, grammar=grammar)
-
-
-def _suffix_limit(call: Call) -> int | None:
-    """How many tokens of the suffix can be read in the time there is for the prompt.
-
-    What comes before it is in the cache but for the last keystrokes. A power of two, so that a
-    rate which changes a little leaves the prompt, and so the cache, as it was. None: no time is
-    given, or it is not known yet how fast this server reads.
-    """
-    milliseconds = f.read(call.fields, "t_max_prompt_ms", float)
-    rate = call.service.totals.prompt_rate
-    if milliseconds is None or milliseconds <= 0 or rate is None:
-        return None
-    tokens = min(int(rate * milliseconds / 1000), 1 << 30)
-    return max(_LEAST_SUFFIX, 1 << tokens.bit_length() >> 1)
-
-
-def _cuts(filled: FimPrompt) -> dict[str, int]:
-    """The cuts by their names in `timings`, those that were made."""
-    cuts = {name: count for name, count in asdict(filled).items() if name != "token_ids"}
-    return {f"{name}_n": count for name, count in cuts.items() if count}
 
 
 async def _reply(
@@ -97,18 +75,12 @@ async def _reply(
     prompts: Sequence[Prompt],
     cut: Mapping[str, int],
 ) -> Reply:
-    predict_ms = f.read(call.fields, "t_max_predict_ms", float)
-    limits = Limits(
-        predict_seconds=predict_ms / 1000 if predict_ms and predict_ms > 0 else None,
-        indent=f.read(call.fields, "n_indent", int, 0),
-    )
-    if limits != Limits() and params.n > 1:
-        raise RequestError("n_indent and t_max_predict_ms are for one answer, not for several", "n")
+    limits = limits_of(call, params)
     scales = f.adapters(call.fields, info, call.service.scales)
     requests = [Request(p, params, model=info.name, adapters=scales) for p in prompts]
     jobs = [_Job(i, info, request, limits, cut) for i, request in enumerate(requests)]
     if f.read(call.fields, "stream", bool, False):
-        return Stream(_chunks(call, jobs), server_sent, b"text/event-stream", llama_cpp_error)
+        return Stream(_chunks(call, jobs), server_sent, EVENTS, llama_cpp_error)
     found = []
     for job in jobs:
         answers = await collect(steps(call.service, job.request, limits=limits))
@@ -218,7 +190,7 @@ def _selected(call: Call, reply: dict[str, Any]) -> dict[str, Any]:
 
 
 _SHARED = (
-    *("model", "stream", "n_predict", "n_probs", "n_indent", "t_max_predict_ms"),
+    *("model", "stream", "n_predict", "n_probs", *_LIMITS),
     *("response_fields", "return_tokens", "timings_per_token", "cache_prompt", "lora"),
 )
 _INFILL = ("input_prefix", "input_suffix", "input_extra", "prompt_text", "t_max_prompt_ms")

@@ -8,6 +8,7 @@ from edgellm.server import fields as f
 from edgellm.server.endpoint import Call, Plain, Reply, Route
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.metrics import exposition
+from edgellm.server.service import RETRY_AFTER
 from edgellm.types import Message, SamplingParams
 from edgellm.version import __version__
 
@@ -30,7 +31,7 @@ def llama_cpp_error(failure: Failure) -> Mapping[str, Any]:
 
 async def health(call: Call) -> Reply:
     if call.service.is_loading:
-        raise Refusal(503, "unavailable_error", "Loading model")
+        raise Refusal(503, "unavailable_error", "Loading model", RETRY_AFTER)
     return {"status": "ok"}
 
 

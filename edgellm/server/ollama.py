@@ -6,11 +6,11 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
-from edgellm.dialects import CallPart
+from edgellm.dialects import Answering, CallPart
 from edgellm.errors import RequestError
 from edgellm.server import embeddings, fields as f, ollama_models
-from edgellm.server.answers import Answer, collect, new_id, steps
-from edgellm.server.chat import Chat, prepare, thinking
+from edgellm.server.answers import Answer, Limits, collect, new_id
+from edgellm.server.chat import Chat, prepare
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
 from edgellm.server.failures import Failure
 from edgellm.server.logprobs import entries
@@ -28,14 +28,10 @@ async def chat(call: Call) -> Reply:
     messages = [_message(m) for m in f.messages(call.fields, call.service.settings.max_messages)]
     if not messages:
         return await _loaded(call, {"message": {"role": "assistant", "content": ""}})
-    think = call.fields.get("think")
-    variables: dict[str, Any] = thinking(think) if isinstance(think, bool) else {}
-    if isinstance(think, str):
-        variables["reasoning_effort"] = think
-    chat = await prepare(call, messages, _params(call), f.tools(call.fields), variables)
+    chat = await prepare(call, messages, _params(call), f.tools(call.fields))
     if f.read(call.fields, "stream", bool, True):
         return Stream(_chat_lines(call, chat), json_line, b"application/x-ndjson", ollama_error)
-    (answer,) = await collect(steps(call.service, chat.request, chat.answering.parser))
+    (answer,) = await collect(chat.steps(call.service))
     message = {"role": "assistant", "content": answer.content, **_calls_and_thoughts(answer)}
     logprobs = await _logprobs(call, chat.info, answer.logprobs)
     return {**_head(chat.info), "message": message, **logprobs, **_ending(answer)}
@@ -43,7 +39,7 @@ async def chat(call: Call) -> Reply:
 
 async def _chat_lines(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
     answer, empty = Answer(), {"role": "assistant", "content": ""}
-    async with aclosing(steps(call.service, chat.request, chat.answering.parser)) as answered:
+    async with aclosing(chat.steps(call.service)) as answered:
         async for step in answered:
             answer.take(step)
             logprobs = await _logprobs(call, chat.info, step.event.logprobs or ())
@@ -61,48 +57,54 @@ async def _chat_lines(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
 
 
 async def generate(call: Call) -> Reply:
-    info = await call.service.model(f.read(call.fields, "model", str))
     prompt = f.read(call.fields, "prompt", str, "")
+    if call.fields.get("images"):
+        raise RequestError("images: only text can be read", "images")
     if not prompt and not f.read(call.fields, "suffix", str):
         return await _loaded(call, {"response": ""})
-    params = _params(call)
-    ids = await _prompt(call, info, prompt, params)
-    request = Request(ids, params, model=info.name, keep_alive=f.keep_alive(call.fields))
+    chat = await _asked(call, prompt, _params(call))
     if f.read(call.fields, "stream", bool, True):
-        lines = _generate_lines(call, info, request)
+        lines = _generate_lines(call, chat)
         return Stream(lines, json_line, b"application/x-ndjson", ollama_error)
-    (answer,) = await collect(steps(call.service, request))
-    logprobs = await _logprobs(call, info, answer.logprobs)
-    return {**_head(info), "response": answer.content, **logprobs, **_ending(answer)}
+    (answer,) = await collect(chat.steps(call.service))
+    thoughts = {"thinking": answer.reasoning} if answer.reasoning else {}
+    logprobs = await _logprobs(call, chat.info, answer.logprobs)
+    said = {"response": answer.content, **thoughts}
+    return {**_head(chat.info), **said, **logprobs, **_ending(answer)}
 
 
-async def _generate_lines(
-    call: Call, info: ModelInfo, request: Request
-) -> AsyncGenerator[Any, None]:
+async def _generate_lines(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
     answer = Answer()
-    async with aclosing(steps(call.service, request)) as answered:
+    async with aclosing(chat.steps(call.service)) as answered:
         async for step in answered:
             answer.take(step)
-            logprobs = await _logprobs(call, info, step.event.logprobs or ())
-            if step.text:
-                yield {**_head(info), "response": step.text, **logprobs, "done": False}
+            logprobs = await _logprobs(call, chat.info, step.event.logprobs or ())
+            for part in step.parts:
+                assert not isinstance(part, CallPart), "there are no tools"
+                said = {"response": part.text}
+                if part.kind == "reasoning":
+                    said = {"response": "", "thinking": part.text}
+                yield {**_head(chat.info), **said, **logprobs, "done": False}
                 logprobs = {}
-    yield {**_head(info), "response": "", **logprobs, **_ending(answer)}
+    yield {**_head(chat.info), "response": "", **logprobs, **_ending(answer)}
 
 
-async def _prompt(call: Call, info: ModelInfo, prompt: str, params: SamplingParams) -> Prompt:
+async def _asked(call: Call, prompt: str, params: SamplingParams) -> Chat:
+    """The prompt as a message, or as it is when it is raw or something follows it."""
     suffix = f.read(call.fields, "suffix", str)
+    if not suffix and not f.read(call.fields, "raw", bool, False):
+        messages: list[Message] = [{"role": "user", "content": prompt}]
+        system = f.read(call.fields, "system", str)
+        if system:
+            messages.insert(0, {"role": "system", "content": system})
+        return await prepare(call, messages, params)
+    info = await call.service.model(f.read(call.fields, "model", str))
+    given: Prompt = prompt
     if suffix:
         hole, most = Hole(prompt, suffix), params.max_tokens
-        filled = await call.service.client.fim_prompt(hole, most, model=info.name)
-        return filled.token_ids
-    if f.read(call.fields, "raw", bool, False):
-        return prompt
-    messages: list[Message] = [{"role": "user", "content": prompt}]
-    system = f.read(call.fields, "system", str)
-    if system:
-        messages.insert(0, {"role": "system", "content": system})
-    return await call.service.client.chat_ids(messages, model=info.name)
+        given = (await call.service.client.fim_prompt(hole, most, model=info.name)).token_ids
+    request = Request(given, params, model=info.name, keep_alive=f.keep_alive(call.fields))
+    return Chat(info, request, Answering(), Limits())
 
 
 async def _loaded(call: Call, empty: Mapping[str, Any]) -> Reply:
@@ -189,7 +191,7 @@ async def _logprobs(call: Call, info: ModelInfo, logprobs: Any) -> dict[str, Any
 
 _SHARED = ("model", "stream", "options", "format", "keep_alive", "top_logprobs")
 _CHAT = (*_SHARED, "messages", "tools", "think")
-_GENERATE = (*_SHARED, "prompt_text", "suffix", "system", "raw")
+_GENERATE = (*_SHARED, "prompt_text", "suffix", "system", "raw", "think")
 FAMILY = Family(
     (
         *ollama_models.ROUTES,

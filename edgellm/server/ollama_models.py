@@ -1,7 +1,7 @@
 """Ollama's routes that tell of models. Fetching and removing them is the command line's."""
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from edgellm.dialects import can_think, dialect_of
@@ -12,7 +12,7 @@ from edgellm.server.failures import Refusal
 from edgellm.types import ModelDetails, ModelInfo
 
 _VERSION = "0.13.0"  # of Ollama, whose routes these are: clients ask for at least some version
-_FOREVER = timedelta(days=365 * 100)
+_FOREVER = 100 * 365 * 86400  # seconds
 
 
 async def version(call: Call) -> Reply:
@@ -28,11 +28,11 @@ async def ps(call: Call) -> Reply:
     found = []
     for info in await call.service.client.models():
         entry = await _entry(call, info)
-        expires = datetime.fromtimestamp(call.service.started, UTC) + _FOREVER
+        ends = call.service.started + _FOREVER if info.expires is None else info.expires
         found.append(
             {
                 **entry,
-                "expires_at": expires.isoformat(),
+                "expires_at": datetime.fromtimestamp(ends, UTC).isoformat(),
                 "size_vram": 0,
                 "context_length": info.context_length,
             }

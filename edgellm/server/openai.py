@@ -30,13 +30,14 @@ def openai_error(failure: Failure) -> Mapping[str, Any]:
     return {"error": {"param": None, **error}}
 
 
-def usage_of(usage: Usage) -> Mapping[str, Any]:
-    """Token counts. llm and others take all three for granted."""
+def usage_of(usage: Usage, reasoning_tokens: int = 0) -> Mapping[str, Any]:
+    """Token counts. llm and others take the first three for granted."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": reasoning_tokens},
     }
 
 

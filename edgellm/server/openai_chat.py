@@ -7,21 +7,15 @@ from typing import Any
 from edgellm.dialects import CallPart, Part
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Step, collect, llama_timings, new_id, steps, total
+from edgellm.server.answers import Answer, Step, collect, llama_timings, new_id, total
 from edgellm.server.chat import Chat, prepare
-from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
+from edgellm.server.endpoint import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.logprobs import entries
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
+from edgellm.server.time_limits import TAKES
 from edgellm.types import SamplingParams, TokenLogprob, Usage
 
 DONE = b"data: [DONE]\n\n"
-
-
-def variables_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template may read besides messages and tools."""
-    variables = dict(f.read(fields, "chat_template_kwargs", dict[str, Any], {}))
-    effort = f.read(fields, "reasoning_effort", str)
-    return variables if effort is None else {"reasoning_effort": effort, **variables}
 
 
 def params_of(fields: Mapping[str, Any]) -> SamplingParams:
@@ -29,13 +23,10 @@ def params_of(fields: Mapping[str, Any]) -> SamplingParams:
 
 
 async def chat_completions(call: Call) -> Reply:
-    messages = f.messages(call.fields, call.service.settings.max_messages)
-    params = params_of(call.fields)
-    variables, streams = variables_of(call.fields), f.read(call.fields, "stream", bool, False)
-    chat = await prepare(call, messages, params, f.tools(call.fields), variables, streams)
-    if streams:
-        return Stream(_chunks(call, chat), server_sent, b"text/event-stream", openai_error, DONE)
-    answers = await collect(steps(call.service, chat.request, chat.answering.parser))
+    chat = await _prepare(call)
+    if f.read(call.fields, "stream", bool, False):
+        return Stream(_chunks(call, chat), server_sent, EVENTS, openai_error, DONE)
+    answers = await collect(chat.steps(call.service))
     usage = total(answers)
     return {
         "id": new_id("chatcmpl-"),
@@ -44,9 +35,21 @@ async def chat_completions(call: Call) -> Reply:
         "model": chat.info.name,
         "system_fingerprint": "edgellm",
         "choices": [await _choice(call, chat, i, answer) for i, answer in enumerate(answers)],
-        "usage": usage_of(usage),
+        "usage": usage_of(usage, _thought(answers)),
         "timings": llama_timings(usage, answers[0].timings),
     }
+
+
+async def input_tokens(call: Call) -> Reply:
+    """How long the prompt of such a request is."""
+    chat = await _prepare(call)
+    return {"object": "response.input_tokens", "input_tokens": len(chat.request.prompt)}
+
+
+async def _prepare(call: Call) -> Chat:
+    messages = f.messages(call.fields, call.service.settings.max_messages)
+    streams = f.read(call.fields, "stream", bool, False)
+    return await prepare(call, messages, params_of(call.fields), f.tools(call.fields), streams)
 
 
 async def _choice(call: Call, chat: Chat, index: int, answer: Answer) -> dict[str, Any]:
@@ -77,7 +80,7 @@ async def _chunks(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
         "system_fingerprint": "edgellm",
     }
     answers: dict[int, Answer] = {}
-    async with aclosing(steps(call.service, chat.request, chat.answering.parser)) as answered:
+    async with aclosing(chat.steps(call.service)) as answered:
         async for step in answered:
             index = step.event.index
             if index not in answers:
@@ -95,7 +98,12 @@ async def _chunks(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
             if step.event.finish_reason is not None:
                 yield {**head, **_last(step, answers[index])}
     if options.get("include_usage"):
-        yield {**head, "choices": [], "usage": usage_of(total(list(answers.values())))}
+        found = list(answers.values())
+        yield {**head, "choices": [], "usage": usage_of(total(found), _thought(found))}
+
+
+def _thought(answers: Sequence[Answer]) -> int:
+    return sum(answer.reasoning_tokens for answer in answers)
 
 
 def _last(step: Step, answer: Answer) -> dict[str, Any]:
@@ -160,9 +168,13 @@ _TAKES = (
         "top_logprobs",
         "chat_template_kwargs",
         "reasoning_effort",
+        "enable_thinking",
+        "thinking",
     ),
+    *TAKES,
 )
 ROUTES = tuple(
-    Route("POST", path, chat_completions, takes=_TAKES, samples=True)
+    Route("POST", path + more, handler, takes=_TAKES, samples=True)
     for path in ("/v1/chat/completions", "/chat/completions")
+    for more, handler in (("", chat_completions), ("/input_tokens", input_tokens))
 )

@@ -1,18 +1,19 @@
 """OpenAI's completions of plain text, with `suffix` for filling in the middle."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import accumulate
 from typing import Any
 
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, collect, llama_timings, new_id, steps, total
-from edgellm.server.endpoint import Call, Reply, Route, Stream, server_sent
+from edgellm.server.answers import Answer, Limits, collect, llama_timings, new_id, steps, total
+from edgellm.server.endpoint import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.logprobs import finite, token_texts
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.openai_chat import DONE, finish_reason
 from edgellm.server.prompts import read_prompts
+from edgellm.server.time_limits import TAKES, cuts, limits_of, suffix_limit
 from edgellm.types import Hole, ModelInfo, Request, TokenLogprob
 
 _RENAMED = {**RENAMED, "n_probs": "logprobs"}
@@ -20,12 +21,13 @@ _RENAMED = {**RENAMED, "n_probs": "logprobs"}
 
 async def completions(call: Call) -> Reply:
     info = await call.service.model(f.read(call.fields, "model", str))
-    requests = await _requests(call, info)
+    requests, cut = await _requests(call, info)
+    limits = limits_of(call, requests[0].params)
     if f.read(call.fields, "stream", bool, False):
         return Stream(
-            _chunks(call, info, requests), server_sent, b"text/event-stream", openai_error, DONE
+            _chunks(call, info, requests, limits, cut), server_sent, EVENTS, openai_error, DONE
         )
-    answers: list[list[Answer]] = [await collect(steps(call.service, r)) for r in requests]
+    answers = [await collect(steps(call.service, r, limits=limits)) for r in requests]
     usages = [total(own) for own in answers]
     flat = [answer for own in answers for answer in own]
     echo = await _echo(call, info, requests)
@@ -45,12 +47,12 @@ async def completions(call: Call) -> Reply:
             for i, answer in enumerate(flat)
         ],
         "usage": _sum([usage_of(usage) for usage in usages]),
-        "timings": llama_timings(usages[-1], flat[-1].timings),
+        "timings": {**llama_timings(usages[-1], flat[-1].timings), **cut},
     }
 
 
-async def _requests(call: Call, info: ModelInfo) -> list[Request]:
-    """One for each prompt."""
+async def _requests(call: Call, info: ModelInfo) -> tuple[list[Request], Mapping[str, int]]:
+    """One for each prompt, and what did not fit of a suffix and what is before it."""
     params = f.sampling(
         call.fields,
         _RENAMED,
@@ -62,10 +64,10 @@ async def _requests(call: Call, info: ModelInfo) -> list[Request]:
     if suffix:
         prefix = f.read(call.fields, "prompt", str, "")
         hole, most = Hole(prefix, suffix), params.max_tokens
-        filled = await call.service.client.fim_prompt(hole, most, model=info.name)
-        return [Request(filled.token_ids, params, model=info.name, adapters=scales)]
+        filled = await call.service.client.fim_prompt(hole, most, suffix_limit(call), info.name)
+        return [Request(filled.token_ids, params, model=info.name, adapters=scales)], cuts(filled)
     prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)
-    return [Request(prompt, params, model=info.name, adapters=scales) for prompt in prompts]
+    return [Request(prompt, params, model=info.name, adapters=scales) for prompt in prompts], {}
 
 
 def _has_no_limit(call: Call) -> bool:
@@ -75,7 +77,11 @@ def _has_no_limit(call: Call) -> bool:
 
 
 async def _chunks(
-    call: Call, info: ModelInfo, requests: Sequence[Request]
+    call: Call,
+    info: ModelInfo,
+    requests: Sequence[Request],
+    limits: Limits,
+    cut: Mapping[str, int],
 ) -> AsyncGenerator[Any, None]:
     options = f.read(call.fields, "stream_options", dict[str, Any], {})
     head = {
@@ -88,7 +94,7 @@ async def _chunks(
     usages, first = [], 0
     for echo, request in zip(await _echo(call, info, requests), requests, strict=True):
         answers: dict[int, Answer] = {}
-        async with aclosing(steps(call.service, request)) as answered:
+        async with aclosing(steps(call.service, request, limits=limits)) as answered:
             async for step in answered:
                 event = step.event
                 is_first = event.index not in answers
@@ -106,7 +112,7 @@ async def _chunks(
                 }
                 chunk = {**head, "choices": [choice]}
                 if last is not None:
-                    chunk["timings"] = llama_timings(answer.usage, answer.timings)
+                    chunk["timings"] = {**llama_timings(answer.usage, answer.timings), **cut}
                 yield chunk
         first += request.params.n
         usages.append(usage_of(total(list(answers.values()))))
@@ -157,5 +163,8 @@ def _sum(usages: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-_TAKES = ("model", "prompt", "suffix", "echo", "stream", "stream_options", "response_format")
+_TAKES = (
+    *("model", "prompt", "suffix", "echo", "stream", "stream_options", "response_format"),
+    *("t_max_prompt_ms", *TAKES),
+)
 ROUTES = (Route("POST", "/v1/completions", completions, takes=_TAKES, samples=True),)

@@ -1,6 +1,5 @@
-"""OpenAI's responses: nothing is stored, each request brings all that was said."""
+"""OpenAI's responses. The latest are kept in memory, for requests that go on from one."""
 
-import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -8,11 +7,13 @@ from typing import Any
 from edgellm.dialects import Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, collect, new_id, steps
+from edgellm.server.answers import Answer, collect, new_id
 from edgellm.server.chat import Chat, prepare
-from edgellm.server.endpoint import Call, Reply, Route, Stream, typed_server_sent
-from edgellm.server.failures import Failure
+from edgellm.server.endpoint import EVENTS, Call, Reply, Route, Stream, typed_server_sent
+from edgellm.server.failures import Failure, Refusal
+from edgellm.server.kept_responses import Kept
 from edgellm.server.openai import RENAMED, now, openai_error
+from edgellm.server.responses_input import joined, messages_of
 from edgellm.server.responses_items import (
     Items,
     function_call,
@@ -20,7 +21,7 @@ from edgellm.server.responses_items import (
     reasoning,
     text_part,
 )
-from edgellm.types import Message, Usage
+from edgellm.types import Message
 
 _RENAMED = {**RENAMED, "max_output_tokens": "max_tokens"}
 _NOT_SAMPLING = {"logprobs", "n", "stop"}
@@ -39,17 +40,44 @@ _ECHO_DEFAULTS: Mapping[str, Any] = {
 
 
 async def responses(call: Call) -> Reply:
-    if call.fields.get("previous_response_id") is not None:
-        raise RequestError(
-            "previous_response_id: no response is stored; send the whole input again",
-            "previous_response_id",
-        )
     chat = await _prepare(call)
     if f.read(call.fields, "stream", bool, False):
-        return Stream(_events(call, chat), typed_server_sent, b"text/event-stream", _stream_error)
-    (answer,) = await collect(steps(call.service, chat.request, chat.answering.parser))
+        return Stream(_events(call, chat), typed_server_sent, EVENTS, _stream_error)
+    (answer,) = await collect(chat.steps(call.service))
     output = list(_output(answer, _status(answer)))
-    return _response(call, chat, new_id("resp_"), _status(answer), output, answer.usage)
+    response = _response(call, chat, new_id("resp_"), _status(answer), output, answer)
+    _keep(call, response, answer)
+    return response
+
+
+async def kept(call: Call) -> Reply:
+    return _found(call).response
+
+
+async def input_items(call: Call) -> Reply:
+    """What was said before the response, as items."""
+    said = [
+        message(f"msg_{i}", "completed", [{"type": "input_text", "text": m.get("content") or ""}])
+        | {"role": m.get("role")}
+        for i, m in enumerate(_found(call).messages[:-1])
+    ]
+    first, last = (said[0]["id"], said[-1]["id"]) if said else (None, None)
+    page = {"first_id": first, "last_id": last, "has_more": False}
+    return {"object": "list", "data": said, **page}
+
+
+async def forget(call: Call) -> Reply:
+    response_id = _found(call).response["id"]
+    call.service.responses.forget(response_id)
+    return {"id": response_id, "object": "response", "deleted": True}
+
+
+def _found(call: Call) -> Kept:
+    found = call.service.responses.find(call.path["response"])
+    if found is None:
+        what = f"there is no response {call.path['response']!r}, or no more"
+        raise Refusal(404, "not_found_error", what)
+    return found
 
 
 async def input_tokens(call: Call) -> Reply:
@@ -62,15 +90,16 @@ def _stream_error(failure: Failure) -> Mapping[str, Any]:
 
 
 async def _prepare(call: Call) -> Chat:
-    messages = _conversation(call)
+    messages = joined([*_said_before(call), *messages_of(call.fields)])
+    instructions = f.read(call.fields, "instructions", str)
+    if instructions:
+        messages.insert(0, {"role": "system", "content": instructions})
     if len(messages) > call.service.settings.max_messages:
         raise RequestError(f"{len(messages)} messages: too many", "input")
     given = {key: value for key, value in call.fields.items() if key not in _NOT_SAMPLING}
     params = f.sampling(given, _RENAMED, **_text_format(call))
-    wanted = f.read(call.fields, "reasoning", dict[str, Any], {})
-    variables = {"reasoning_effort": wanted["effort"]} if wanted.get("effort") else {}
     streams = f.read(call.fields, "stream", bool, False)
-    return await prepare(call, messages, params, _tools(call), variables, streams)
+    return await prepare(call, messages, params, _tools(call), streams)
 
 
 def _text_format(call: Call) -> Mapping[str, Any]:
@@ -92,45 +121,40 @@ def _tools(call: Call) -> Tools:
     return read_tools(functions, call.fields.get("tool_choice"), is_parallel)
 
 
-def _conversation(call: Call) -> list[Message]:
-    messages: list[Message] = []
-    instructions = f.read(call.fields, "instructions", str)
-    if instructions:
-        messages.append({"role": "system", "content": instructions})
-    given = call.fields.get("input")
-    if isinstance(given, str):
-        return [*messages, {"role": "user", "content": given}]
-    for i, item in enumerate(f.objects(call.fields, "input")):
-        messages += _messages_of(item, f"input[{i}]")
-    return messages
+def _said_before(call: Call) -> tuple[Message, ...]:
+    """The conversation that the request goes on from."""
+    previous = f.read(call.fields, "previous_response_id", str)
+    if previous is None:
+        return ()
+    kept = call.service.responses.find(previous)
+    if kept is None:
+        raise RequestError(
+            f"previous_response_id: there is no response {previous!r}, or no more; send the whole "
+            "input again",
+            "previous_response_id",
+        )
+    return kept.messages
 
 
-def _messages_of(item: Mapping[str, Any], where: str) -> list[Message]:
-    """The message that an item of the input stands for, if any."""
-    match item.get("type", "message"):
-        case "message":
-            return [{"role": item.get("role"), "content": _text(item.get("content"), where)}]
-        case "function_call":
-            function = {"name": item.get("name"), "arguments": item.get("arguments") or "{}"}
-            call = {"id": item.get("call_id"), "type": "function", "function": function}
-            return [{"role": "assistant", "content": "", "tool_calls": [call]}]
-        case "function_call_output":
-            text = item.get("output")
-            content = text if isinstance(text, str) else json.dumps(text)
-            return [{"role": "tool", "tool_call_id": item.get("call_id"), "content": content}]
-        case "reasoning" | "item_reference":
-            return []
-    raise RequestError(f"{where} has the type {item.get('type')!r}: it cannot be read", "input")
-
-
-def _text(content: Any, where: str) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
-    if not parts or not all(isinstance(text, str) for text in texts):
-        raise RequestError(f"{where}.content holds what is no text: only text can be read", "input")
-    return "\n".join(text for text in texts if text)
+def _keep(call: Call, response: Mapping[str, Any], answer: Answer) -> None:
+    """Keeps a response for requests that go on from it, unless `store` is false."""
+    if not f.read(call.fields, "store", bool, True):
+        return
+    calls = [
+        {
+            "id": part.id,
+            "type": "function",
+            "function": {"name": part.name, "arguments": part.arguments},
+        }
+        for part in answer.calls.values()
+    ]
+    said: dict[str, Any] = {"role": "assistant", "content": answer.content}
+    if calls:
+        said["tool_calls"] = calls
+    if answer.reasoning:
+        said["reasoning_content"] = answer.reasoning
+    messages = (*_said_before(call), *messages_of(call.fields), said)
+    call.service.responses.keep(response["id"], Kept(messages, response))
 
 
 def _response(
@@ -139,7 +163,7 @@ def _response(
     response_id: str,
     status: str,
     output: list[dict[str, Any]],
-    usage: Usage | None = None,
+    answer: Answer | None = None,
 ) -> dict[str, Any]:
     echoed = {name: call.fields.get(name) for name in _ECHOED}
     for name, value in _ECHO_DEFAULTS.items():
@@ -154,20 +178,21 @@ def _response(
         "model": chat.info.name,
         "error": None,
         "incomplete_details": incomplete,
-        "previous_response_id": None,
-        "store": False,
+        "previous_response_id": call.fields.get("previous_response_id"),
+        "store": f.read(call.fields, "store", bool, True),
         **echoed,
         "output": output,
-        "usage": None if usage is None else _usage(usage),
+        "usage": None if answer is None else _usage(answer),
     }
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(answer: Answer) -> dict[str, Any]:
+    usage = answer.usage
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.completion_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": answer.reasoning_tokens},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
 
@@ -198,7 +223,7 @@ async def _bare_events(
     call: Call, chat: Chat, response_id: str
 ) -> AsyncGenerator[dict[str, Any], None]:
     answer, items, begun = Answer(), Items(), False
-    async with aclosing(steps(call.service, chat.request, chat.answering.parser)) as answered:
+    async with aclosing(chat.steps(call.service)) as answered:
         async for step in answered:
             if not begun:
                 begun = True
@@ -212,16 +237,20 @@ async def _bare_events(
     status = _status(answer)
     for event in items.end(status):
         yield event
-    response = _response(call, chat, response_id, status, items.done, answer.usage)
+    response = _response(call, chat, response_id, status, items.done, answer)
+    _keep(call, response, answer)
     yield {"type": f"response.{status}", "response": response}
 
 
 _TAKES = (
     *("model", "input", "instructions", "stream", "max_output_tokens", "text", "reasoning"),
-    *("tools", "tool_choice", "parallel_tool_calls", "previous_response_id"),
+    *("tools", "tool_choice", "parallel_tool_calls", "previous_response_id", "store"),
 )
 ROUTES = (
     Route("POST", "/v1/responses", responses, takes=_TAKES, samples=True),
     Route("POST", "/responses", responses, takes=_TAKES, samples=True),
     Route("POST", "/v1/responses/input_tokens", input_tokens, takes=_TAKES, samples=True),
+    Route("GET", "/v1/responses/{response}", kept),
+    Route("DELETE", "/v1/responses/{response}", forget),
+    Route("GET", "/v1/responses/{response}/input_items", input_items),
 )

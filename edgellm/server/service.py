@@ -13,10 +13,11 @@ from edgellm.catalog import CatalogEntry, load_catalog
 from edgellm.client import Client
 from edgellm.errors import CatalogError, RequestError
 from edgellm.server.failures import Refusal
+from edgellm.server.kept_responses import KeptResponses
 from edgellm.server.settings import Settings
 from edgellm.types import Embedding, LoadOptions, ModelInfo, Pooling, Request, TokenEvent
 
-_RETRY_AFTER = 2  # seconds
+RETRY_AFTER = 2  # seconds
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Service:
     """One server's state. in_flight: answers being generated. is_loading: not ready yet.
 
     active: ids of the requests whose answers these are. scales: by model, those of its adapters for
-    requests that say none, where they were changed.
+    requests that say none, where they were changed. responses: those that may be gone on from.
     """
 
     client: Client
@@ -54,6 +55,7 @@ class Service:
     in_flight: int = 0
     active: set[str] = field(default_factory=set)
     scales: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    responses: KeptResponses = field(default_factory=KeptResponses)
     is_loading: bool = False
     catalog: Mapping[str, CatalogEntry] = field(default_factory=dict)
 
@@ -72,7 +74,7 @@ class Service:
             if info.name == name or f"{info.name}:latest" == name:
                 return info
         if self.is_loading and not models:
-            raise Refusal(503, "unavailable_error", "Loading model", _RETRY_AFTER)
+            raise Refusal(503, "unavailable_error", "Loading model", RETRY_AFTER)
         found = await self.client.use(name) if name else None
         if found := found or await self.client.use():
             return found
@@ -167,7 +169,7 @@ class Service:
                 "unavailable_error",
                 f"{self.in_flight} answers are being written and {self.settings.max_requests} "
                 "may be: try again in a moment",
-                _RETRY_AFTER,
+                RETRY_AFTER,
             )
 
     async def abort_all(self) -> None:

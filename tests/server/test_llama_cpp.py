@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from edgellm.client.http import exchange, parse_address
@@ -13,7 +14,8 @@ from edgellm.sequence import Chunk
 from edgellm.server.answers import llama_timings
 from edgellm.server.endpoint import Call
 from edgellm.server.fields import adapters
-from edgellm.server.llama_completion import _suffix_limit
+from edgellm.server.settings import Settings
+from edgellm.server.time_limits import suffix_limit
 from edgellm.types import AdapterInfo, ModelInfo, Timings, Usage
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.conftest import SAID
@@ -175,6 +177,38 @@ def test_a_hole_of_the_completions_route(server: Running) -> None:
     assert answer["choices"][0]["text"] == "The"
     tokens = len("def f(") + len("return") + len(("bos", "prefix", "suffix", "middle"))
     assert answer["usage"]["prompt_tokens"] == tokens
+    fields["max_tokens"] = 40
+    limited = ask(server, "/v1/completions", **fields, t_max_predict_ms=1, t_max_prompt_ms=500)
+    assert "\n" in limited["choices"][0]["text"]
+    indented = ask(server, "/v1/completions", **fields, n_indent=4)
+    assert indented["choices"][0] == {**indented["choices"][0], "text": "The sky is"}
+    status, refused = server.ask("POST", "/v1/completions", {**fields, "n_indent": 4, "n": 2})
+    assert status == 400 and "one answer" in refused["error"]["message"]
+    for wrong in (float("nan"), float("inf"), True):
+        asked = {**fields, "t_max_predict_ms": wrong}
+        assert server.ask("POST", "/v1/completions", asked)[0] == 400
+
+
+def test_long_prompts_are_no_dead_connections(tmp_path: Path) -> None:
+    """Comments go out while nothing else does; clients skip them."""
+    manager = make_manager(MockModel(says("ok"), delay=0.2))
+    with running(manager, tmp_path, Settings(silence=0.05)) as slow:
+        body = {"prompt": "hi", "stream": True, "temperature": 0}
+
+        async def main() -> list[bytes]:
+            sent = json.dumps(body).encode()
+            async with exchange(parse_address(slow.tcp), "POST", "/completion", sent) as response:
+                return [line async for line in response.lines() if line]
+
+        lines = asyncio.run(main())
+        assert lines[0].startswith(b":") and lines.count(lines[0]) >= 2
+        told = [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
+        assert "".join(part["content"] for part in told) == "ok"
+        with openai.OpenAI(base_url=f"{slow.tcp}/v1", api_key="none") as client:
+            stream = client.completions.create(
+                model="m", prompt="hi", stream=True, temperature=0, max_tokens=9
+            )
+            assert "".join(chunk.choices[0].text for chunk in stream) == "ok"
 
 
 def test_a_little_faster_leaves_the_suffix_as_it_was(
@@ -186,5 +220,5 @@ def test_a_little_faster_leaves_the_suffix_as_it_was(
         with monkeypatch.context() as patch:
             patch.setattr(type(totals), "prompt_rate", rate)
             fields = {"t_max_prompt_ms": 1000.0}
-            limits.add(_suffix_limit(Call(server.service, fields, {}, {})))
+            limits.add(suffix_limit(Call(server.service, fields, {}, {})))
     assert limits == {256}

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,10 @@ def test_a_model_goes_when_its_time_is_over(server: Running) -> None:
     status, answer = server.ask("POST", "/api/generate", {**asked, "stream": False})
     assert (status, answer["done_reason"]) == (200, "load")
     time.sleep(0.3)
-    assert "a" in names(server)
+    running = {model["name"]: model for model in server.ask("GET", "/api/ps")[1]["models"]}
+    ends = [datetime.fromisoformat(running[name]["expires_at"]) for name in ("a", "mock")]
+    hours = [(end - datetime.now(UTC)).total_seconds() / 3600 for end in ends]
+    assert 0.9 < hours[0] < 1 and hours[1] > 1e5
     asked["keep_alive"] = 0  # type: ignore[assignment]
     status, answer = server.ask("POST", "/api/generate", {**asked, "stream": False})
     assert (status, answer["done_reason"]) == (200, "unload")

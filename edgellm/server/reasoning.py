@@ -1,0 +1,61 @@
+"""What a request says of reasoning, as variables of chat templates. Knows no model.
+
+APIs and those who serve models have many names for it, and so have the templates.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgellm.errors import RequestError
+from edgellm.server.fields import read
+
+_NO_EFFORT = "none"
+_OFF: Mapping[str, Any] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
+_ON: Mapping[str, Any] = {"enable_thinking": True, "thinking": True}
+_SWITCHES = ("enable_thinking", "thinking", "think")
+_WORDS = {"enabled": True, "adaptive": True, "auto": None, "disabled": False}
+_HARMONY = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}  # it has three
+
+
+def reasoning_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables that the fields of a request stand for; none where it says nothing.
+
+    Effort: OpenAI's `reasoning_effort` or `reasoning.effort`, Anthropic's `output_config.effort`,
+    or a text in Ollama's `think`. A switch: a flag, or an object with a type, in `think`,
+    `thinking` or `enable_thinking`.
+    """
+    effort = read(fields, "reasoning_effort", str)
+    for name in ("reasoning", "output_config"):
+        effort = effort or read(read(fields, name, dict[str, Any], {}), "effort", str)
+    variables: dict[str, Any] = {}
+    for name in _SWITCHES:
+        value = fields.get(name)
+        if isinstance(value, str) and value in ("low", "medium", "high"):
+            effort = effort or value
+        elif value is not None:
+            variables |= _switched(_is_on(name, value))
+    if effort:
+        variables = {**_switched(effort != _NO_EFFORT), **variables, "reasoning_effort": effort}
+    return variables
+
+
+def for_harmony(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with an effort that models which write channels were trained for."""
+    effort = variables.get("reasoning_effort")
+    if not isinstance(effort, str):
+        return dict(variables)
+    return {**variables, "reasoning_effort": _HARMONY.get(effort, effort)}
+
+
+def _switched(is_on: bool | None) -> Mapping[str, Any]:
+    return {} if is_on is None else _ON if is_on else _OFF
+
+
+def _is_on(name: str, value: Any) -> bool | None:
+    if isinstance(value, Mapping):
+        value = _WORDS.get(str(value.get("type")), value)
+    elif isinstance(value, str):
+        value = _WORDS.get(value, value)
+    if not isinstance(value, bool | None):
+        raise RequestError(f"{name} is {value!r}: true or false is expected", name)
+    return value

@@ -1,0 +1,81 @@
+"""OpenAI's responses API beyond one answer: what is kept, and what an input of items means."""
+
+from typing import Any
+
+import openai
+import pytest
+
+from edgellm.server.kept_responses import Kept, KeptResponses
+from edgellm.server.responses_input import joined, messages_of
+from tests.mock_model import MockModel, make_manager, says
+from tests.server.serving import Running, running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    manager = make_manager(MockModel(says("Yes.")), context_length=1024, num_blocks=512)
+    with running(manager, tmp_path_factory.mktemp("socket")) as found:
+        yield found
+
+
+def test_a_request_goes_on_from_a_response(server: Running) -> None:
+    with openai.OpenAI(base_url=f"{server.tcp}/v1", api_key="none") as client:
+        first = client.responses.create(model="m", input="One?", instructions="Be.", temperature=0)
+        with client.responses.stream(
+            model="m", input="Two?", previous_response_id=first.id, temperature=0
+        ) as stream:
+            second = stream.get_final_response()
+        assert second.previous_response_id == first.id and second.store is True
+        items = client.responses.input_items.list(second.id)
+        said = [item.content[0].text for item in items.data]  # type: ignore[union-attr]
+        assert said == ["One?", "Yes.", "Two?"]  # instructions are not handed on
+        assert client.responses.retrieve(second.id).output_text == "Yes."
+        client.responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(first.id)
+        with pytest.raises(openai.BadRequestError, match="no more"):
+            client.responses.create(model="m", input="?", previous_response_id=first.id)
+        passed = client.responses.create(model="m", input="One?", store=False, temperature=0)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(passed.id)
+
+
+def test_the_events_of_a_stream(server: Running) -> None:
+    with openai.OpenAI(base_url=f"{server.tcp}/v1", api_key="none") as client:
+        events = list(client.responses.create(model="m", input="?", temperature=0, stream=True))
+    kinds = [event.type.removeprefix("response.") for event in events]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    begun = ["created", "in_progress", "output_item.added", "content_part.added"]
+    ended = ["output_text.done", "content_part.done", "output_item.done", "completed"]
+    assert kinds[:4] == begun and kinds[-4:] == ended
+    assert set(kinds[4:-4]) == {"output_text.delta"}
+
+
+def test_items_of_one_turn_are_one_message() -> None:
+    def call(call_id: str) -> dict[str, Any]:
+        return {"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}"}
+
+    thought = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    said = {"role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
+    result = {"type": "function_call_output", "call_id": "a", "output": "21"}
+    asked = {"role": "user", "content": "Why?"}
+    found = messages_of({"input": [asked, thought, said, call("a"), call("b"), result]})
+    assert [message["role"] for message in found] == ["user", "assistant", "tool"]
+    assert [c["id"] for c in found[1]["tool_calls"]] == ["a", "b"]
+    assert (found[1]["content"], found[1]["reasoning_content"]) == ("I look.", "Hm.")
+    spoken = [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]
+    assert joined(spoken) == spoken
+
+
+def test_the_oldest_responses_go() -> None:
+    kept = KeptResponses(most=2, characters=400)
+    for name in "ab":
+        kept.keep(name, Kept(({"content": name},), {}))
+    assert kept.find("a") is not None  # which makes it the latest
+    kept.keep("c", Kept((), {}))
+    assert [kept.find(name) is not None for name in "abc"] == [True, False, True]
+    kept.keep("d", Kept(({"content": "x" * 500},), {}))
+    assert not any(kept.find(name) for name in "abcd")
+    assert not kept.forget("a")
+    kept.keep("e", Kept((), {}))
+    assert kept.find("e") is not None
