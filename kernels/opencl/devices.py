@@ -7,7 +7,7 @@ import numpy as np
 import pyopencl as cl
 
 from edgellm.errors import BackendError, RequestError
-from edgellm.kernels.opencl.variant import CPU, GPU, Variant
+from edgellm.kernels.opencl.variant import CPU, GPU, Tile, Variant
 
 # What a device may have, by the extensions that offer it. Kernels need none of it.
 _FEATURES = {
@@ -113,11 +113,28 @@ def variant_of(device: Any) -> Variant:
     extensions = set(str(device.extensions).split())
     # Few devices have groups this small.
     fitting = max(1, int(device.max_work_group_size) // GPU.lanes)
-    variant = replace(
-        GPU,
-        slices=min(GPU.slices, 1 << (fitting.bit_length() - 1)),
-        group=min(GPU.group, GPU.lanes << (fitting.bit_length() - 1)),
-    )
+    most = 1 << (fitting.bit_length() - 1)
+    variant = _with_dot4(
+        replace(GPU, slices=min(GPU.slices, most), group=min(GPU.group, GPU.lanes * most)),
+        device, extensions,
+    )  # fmt: skip
+    tiles = (_fitted(tile, variant, device, most) for tile in GPU.tiles)
+    return replace(variant, tiles=tuple(filter(None, tiles)))
+
+
+_RESERVED = 1024  # bytes of local memory that drivers may need for themselves
+
+
+def _fitted(tile: Tile, variant: Variant, device: Any, items: int) -> Tile | None:
+    """The tile in groups of at most `items` beside each lane; None where memory is too little."""
+    for groups in (tile.groups, tile.groups // 2, 1):
+        smaller = replace(tile, items=min(tile.items, items), groups=groups)
+        if smaller.local_bytes(variant) + _RESERVED <= int(device.local_mem_size):
+            return smaller
+    return None
+
+
+def _with_dot4(variant: Variant, device: Any, extensions: set[str]) -> Variant:
     if "cl_khr_integer_dot_product" in extensions:
         return replace(variant, name="gpu-dot", dot4="khr")
     if "cl_nv_device_attribute_query" in extensions and _compute_capability(device) >= (6, 1):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyopencl as cl
 
 from edgellm.kernels.batch import Batch
+from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.opencl.context import Context, faults
 from edgellm.kernels.opencl.plan import (
     TILE_ROWS,
@@ -59,7 +60,8 @@ class Executable:
         What they write to the cache lies in its first block, before anything else does.
         """
         groups = len(self._program.kv_groups)
-        for rows in (1, *self._plan.variant.tokens[1:]):
+        variant = self._plan.variant
+        for rows in (1, *variant.tokens[1:], *(tile.least for tile in variant.tiles)):
             given = {
                 name: np.zeros((rows, value.width), np.float32)
                 for name, value in self._program.inputs.items()
@@ -171,15 +173,15 @@ class Executable:
 
 
 def _small_batch(rows: int, groups: int, adapters: int) -> Batch:
-    """One new sequence of at most a block of tokens, all of them token 0."""
+    """One new sequence, all of it token 0 and in block 0, which is overwritten if need be."""
     positions = np.arange(rows, dtype=np.int32)
     return Batch(
         input_ids=np.zeros(rows, np.int32),
         positions=positions,
         query_start=np.array([0, rows], np.int32),
         seq_lens=np.array([rows], np.int32),
-        slot_mapping=np.tile(positions.astype(np.int64), (groups, 1)),
-        block_tables=np.zeros((groups, 1, 1), np.int32),
+        slot_mapping=np.tile(positions.astype(np.int64) % BLOCK_SIZE, (groups, 1)),
+        block_tables=np.zeros((groups, 1, -(-rows // BLOCK_SIZE)), np.int32),
         state_slots=np.zeros(1, np.int32),
         logits_rows=positions[-1:],
         adapter_scales=np.zeros((1, adapters), np.float32),

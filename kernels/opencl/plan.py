@@ -67,7 +67,8 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Launch:
-    """One step of a program. All choices take the same arguments; the last that fits is run."""
+    """One step of a program. All choices take the same arguments; the last that fits is run, or
+    none where none fits."""
 
     choices: tuple[Choice, ...]
     arguments: tuple[Argument, ...]
@@ -87,6 +88,7 @@ class Plan:
         self.launches: list[Launch] = []
         self.rooms: dict[Value, Room] = {}
         self._records: dict[Value, Room] = {}
+        self.sorted: dict[Value, tuple[Room, Room]] = {}  # pairs of a routing, by expert
         self.store = DeviceStore(context, program, kv)
         self.given = [self.new(value) for value in program.inputs.values()]
 

@@ -21,6 +21,7 @@ from edgellm.kernels.opencl.variant import Variant, header
 _GRIDS = {"IQ1": IQ1, "IQ2_XXS": IQ2_XXS, "IQ2_XS": IQ2_XS, "IQ2_S": IQ2_S}
 _HALF_GRIDS = {"IQ3_XXS": IQ3_XXS, "IQ3_S": IQ3_S}
 _CODES = {"IQ4": IQ4, "E2M1": E2M1}
+_PRODUCTS = {"matmul", "tile"}  # files that need sums of products
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def program_text(key: KernelKey, variant: Variant) -> str:
     parts += [f"#define {name} {value}\n" for name, value in key.definitions]
     parts.append(read("common.cl"))
     if key.type_id is not None:
-        parts.append(_format_text(by_id(key.type_id), needs_product=key.source == "matmul"))
+        parts.append(_format_text(by_id(key.type_id), needs_product=key.source in _PRODUCTS))
     parts += [read(f"{name}.cl") for name in (*key.before, key.source)]
     return "\n".join(parts)
 

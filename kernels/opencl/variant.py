@@ -10,6 +10,25 @@ Dot4 = Literal["none", "khr", "ptx"]
 
 
 @dataclass(frozen=True)
+class Tile:
+    """How a product with many rows of x is cut (source/tile.cl), in batches of at least `least`.
+
+    tokens: rows of x for a work-group, `items` work-items beside each lane. groups: of 32 columns
+    in local memory at once.
+    """
+
+    least: int
+    tokens: int
+    items: int
+    groups: int
+
+    def local_bytes(self, variant: "Variant") -> int:
+        """Local memory that a work-group takes for the format that takes most."""
+        weights = variant.strip_rows * (8 + 2 * 2)  # words, and two scales and minima
+        return 4 * (self.groups * (weights + self.tokens * variant.record_words) + 2 * self.tokens)
+
+
+@dataclass(frozen=True)
 class Variant:
     """vector: rows of a matrix, or numbers of a row, that a work-item handles at once (1 to 8).
 
@@ -18,8 +37,9 @@ class Variant:
     of two. items: work-items of a group in ops that treat each number alone. dot4: how four bytes
     are multiplied at once. inlines_itself: OpenCL's own functions are real calls here, so that
     vectors are loaded, stored and fused without them. tokens: rows of x that a product takes at
-    once, ascending from 1. pairs: of a row and a head, whose attention a group computes at
-    most.
+    once, ascending from 1. tiles: for more of them, ascending; none where the device has no local
+    memory that is faster than its other. pairs: of a row and a head, whose attention a group
+    computes at most.
     """
 
     name: str
@@ -32,6 +52,7 @@ class Variant:
     inlines_itself: bool = False
     pairs: int = 8
     tokens: tuple[int, ...] = (1, 4, 8)
+    tiles: tuple[Tile, ...] = ()
 
     @property
     def lanes(self) -> int:
@@ -45,7 +66,10 @@ class Variant:
 
 
 CPU = Variant("cpu", vector=8, strip_rows=8, slices=1, group=1, items=64, inlines_itself=True)
-GPU = Variant("gpu", vector=4, strip_rows=64, slices=8, group=64, items=64)
+GPU = Variant(
+    "gpu", vector=4, strip_rows=64, slices=8, group=64, items=64,
+    tiles=(Tile(least=16, tokens=32, items=8, groups=4), Tile(48, tokens=64, items=8, groups=4)),
+)  # fmt: skip
 VARIANTS = {variant.name: variant for variant in (CPU, GPU)}
 
 _DOT4 = {
@@ -104,7 +128,7 @@ def _each(text: str, vector: int) -> str:
 
 # What kernels load whole vectors from and store them to.
 _MEMORY = [("float", space) for space in ("__global", "__local", "__private")]
-_MEMORY += [(kind, "__global") for kind in ("uint", "ushort", "uchar")]
+_MEMORY += [("uint", "__local"), *((kind, "__global") for kind in ("uint", "ushort", "uchar"))]
 
 
 def _load_and_store(kind: str, space: str, vector: int, variant: Variant) -> str:

@@ -8,6 +8,7 @@ from edgellm.kernels.formats import by_name
 from edgellm.kernels.opencl.ops.common import bias_and_scale, output
 from edgellm.kernels.opencl.plan import STEP, Choice, Grid, Lowering, Plan, Room, Size, count_word
 from edgellm.kernels.opencl.sources import KernelKey
+from edgellm.kernels.opencl.variant import Tile
 from edgellm.kernels.program import OpCall, Value, Weight
 
 
@@ -21,24 +22,65 @@ def _operand(plan: Plan, x: Value, weight: Weight) -> Room:
     return plan.of(x) if weight.format.unpack is None else plan.records(x)
 
 
+def _tiled(function: str, type_id: int, tile: Tile) -> KernelKey:
+    """A kernel of tile.cl."""
+    names = {
+        "TILE_TOKENS": tile.tokens,
+        "TILE_ITEMS": tile.items,
+        "TILE_GROUPS": tile.groups,
+        "ITEM_TOKENS": tile.tokens // tile.items,
+    }
+    return KernelKey("tile", function, type_id, tuple(names.items()), before=("finish",))
+
+
+def _least_sorted(tile: Tile, experts: int, top_k: int) -> int:
+    """Rows from which on an expert has two or more of them on average."""
+    return max(tile.least, 2 * experts // top_k)
+
+
+def _sorted_pairs(plan: Plan, routing: Value, experts: int) -> tuple[Room | None, Room | None]:
+    """Pairs and tiles (source/moe.cl) of what each expert has to do, made when first asked for."""
+    if not plan.variant.tiles:
+        return None, None
+    if routing not in plan.sorted:
+        tile, top_k, group = plan.variant.tiles[0], routing.width // 2, plan.variant.group
+        pairs, tiles = Room(routing.rows, 4 * top_k), Room(routing.rows, 12 * top_k)
+        names = ("EXPERTS", experts), ("TILE_TOKENS", tile.tokens)
+        grid = Grid(routing.rows, lambda rows: (group,), (group,))
+        least = _least_sorted(tile, experts, top_k)
+        plan.emit(
+            [Choice(least, KernelKey("moe", "moe_sort", definitions=names), grid)],
+            STEP, plan.of(routing), pairs, tiles, np.int32(top_k), writes=[pairs, tiles],
+        )  # fmt: skip
+        plan.sorted[routing] = pairs, tiles
+    return plan.sorted[routing]
+
+
 def _matmul(plan: Plan, call: OpCall) -> None:
     x, weight, out = call.inputs[0], call.weights[0], output(call)
     variant, type_id = plan.variant, stored_type(weight)
-    groups = -(-weight.rows // variant.strip_rows)
-    local = variant.lanes, variant.slices, 1
+    strips, lanes = -(-weight.rows // variant.strip_rows), variant.lanes
 
-    def choice(tokens: int) -> Choice:
+    def few(tokens: int) -> Choice:
         def sizes(rows: int) -> Size:
-            return groups * local[0], local[1], -(-rows // tokens)
+            return strips * lanes, variant.slices, -(-rows // tokens)
 
-        key = KernelKey("matmul", "matmul", type_id, (("TOKENS", tokens),))
-        return Choice(tokens if tokens == 1 else tokens // 2, key, Grid(x.rows, sizes, local))
+        key = KernelKey("matmul", "matmul", type_id, (("TOKENS", tokens),), before=("finish",))
+        grid = Grid(x.rows, sizes, (lanes, variant.slices, 1))
+        return Choice(tokens if tokens == 1 else tokens // 2, key, grid)
+
+    def many(tile: Tile) -> Choice:
+        def sizes(rows: int) -> Size:
+            return -(-rows // tile.tokens) * lanes, tile.items, strips
+
+        key = _tiled("matmul_tiled", type_id, tile)
+        return Choice(tile.least, key, Grid(x.rows, sizes, (lanes, tile.items, 1)))
 
     bias, scale = bias_and_scale(plan, call)
     source = _operand(plan, x, weight)
     room = plan.new(out)
     plan.emit(
-        [choice(tokens) for tokens in variant.tokens],
+        [*map(few, variant.tokens), *map(many, variant.tiles)],
         STEP, source, plan.weights.matrix(weight), bias, scale, room, count_word(x),
         np.int32(weight.rows), np.int32(weight.columns), writes=[room],
     )  # fmt: skip
@@ -50,19 +92,33 @@ def expert_products(
     """Part r of a row times the matrix of its rank r: the one that `routing` says, or number r."""
     x, weight, out = call.inputs[0], call.weights[0], output(call)
     variant, rows, first = plan.variant, out.width // ranks, int(call.attributes["first"])
-    groups = -(-rows // variant.strip_rows)
-    local = variant.lanes, variant.slices, 1
+    strips, lanes, type_id = -(-rows // variant.strip_rows), variant.lanes, stored_type(weight)
+    sorting = _sorted_pairs(plan, routing, matrices) if routing else (None, None)
 
-    def sizes(tokens: int) -> Size:
-        return groups * local[0], ranks * local[1], tokens
+    def one(tokens: int) -> Size:
+        return strips * lanes, ranks * variant.slices, tokens
+
+    def many(tile: Tile) -> Choice:
+        def sizes(tokens: int) -> Size:
+            tiles = ranks * -(-tokens // tile.tokens)
+            if routing:
+                tiles = min(ranks * tokens, matrices + ranks * tokens // tile.tokens)
+            return tiles * lanes, tile.items, strips
+
+        grid = Grid(x.rows, sizes, (lanes, tile.items, 1))
+        least = _least_sorted(tile, matrices, ranks) if routing else tile.least
+        return Choice(least, _tiled("moe_tiled", type_id, tile), grid)
 
     bias, scale = bias_and_scale(plan, call)
     source = _operand(plan, x, weight)
     room = plan.new(out)
-    key = KernelKey("matmul", "moe_matmul", stored_type(weight), (("TOKENS", 1),))
+    key = KernelKey("matmul", "moe_matmul", type_id, (("TOKENS", 1),), before=("finish",))
     plan.emit(
-        [Choice(1, key, Grid(x.rows, sizes, local))],
-        source, plan.of(routing) if routing else None,
+        [
+            Choice(1, key, Grid(x.rows, one, (lanes, variant.slices, 1))),
+            *map(many, variant.tiles[:1]),
+        ],
+        STEP, source, plan.of(routing) if routing else None, *sorting,
         plan.weights.matrix(weight, matrices, slice(first, first + rows)), bias, scale, room,
         np.int32(rows), np.int32(weight.columns), np.int32(ranks),
         np.int32(x.width // weight.columns), writes=[room],

@@ -1,5 +1,33 @@
 // Sums of products of V rows of float weights with float rows, as product.cl.
 
+#define X_ROW(columns) (columns)
+typedef float XType;
+
+#ifdef TILE_TOKENS  // see tile.cl
+
+#define UNITS 1
+#define TILE_UNITS (8 * TILE_GROUPS)
+#define X_UNIT 1
+typedef uint XPiece;
+#define WEIGHT_WORDS 1
+
+static inline void widen(__global const uchar *strip, int unit, int lane, __local uint *to)
+{
+    strip += (size_t)unit * TYPE_SIZE * STRIP + TYPE_SIZE * V * lane;
+    storeV(as_uintV(LOAD_WEIGHT(strip)), to);
+}
+
+static inline void add_unit(floatV *acc, __local const uint *weights, __local const uint *x,
+                            int between)
+{
+    floatV weight = as_floatV(loadV(weights));
+    UNROLL
+    for (int t = 0; t < ITEM_TOKENS; t++)
+        acc[t] = fused(weight, (floatV)(as_float(x[t * between])), acc[t]);
+}
+
+#else
+
 static inline void add_products(floatV *acc, __global const uchar *strip, __global const float *x,
                                 const uint *at, int lane, int from, int to)
 {
@@ -15,5 +43,4 @@ static inline void add_products(floatV *acc, __global const uchar *strip, __glob
     }
 }
 
-#define X_ROW(columns) (columns)
-typedef float XType;
+#endif

@@ -14,16 +14,6 @@ static inline floatV sum_of_slices(__local float *parts, int t, int lane)
     return sum;
 }
 
-static inline floatV finished(floatV value, __global const float *bias,
-                              __global const float *scale, int count)
-{
-    if (scale)
-        value *= *scale;
-    if (bias)
-        value += load_head(count, bias);
-    return value;
-}
-
 // Computes acc for rows of x at words at[0..TOKENS]; true for the work-items that have results.
 static inline bool strip_products(floatV *acc, __global const uchar *strip,
                                   __global const XType *x, const uint *at, int columns,
@@ -79,9 +69,10 @@ void matmul(__global const int *step, __global const XType *x, __global const uc
 
 #if TOKENS == 1
 // rows: of one expert; parts_of_x: 1, or top_k where each rank has a part of the row of its own.
-// Without routing rank r has expert r.
+// Without routing rank r has expert r. pairs, tiles: not read, see tile.cl.
 __kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
-void moe_matmul(__global const XType *x, __global const float *routing,
+void moe_matmul(__global const int *step, __global const XType *x, __global const float *routing,
+                __global const int *pairs, __global const int *tiles,
                 __global const uchar *weight, __global const float *bias,
                 __global const float *scale, __global float *y,
                 int rows, int columns, int top_k, int parts_of_x)

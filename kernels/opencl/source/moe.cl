@@ -109,6 +109,50 @@ __kernel void moe_route(__global const int *step, __global const float *scores,
         weights[r] = (normalize ? weights[r] / sum : weights[r]) * factor;
 }
 
+#ifdef EXPERTS
+
+// Pairs of a row and a rank, number row * top_k + rank, ordered by expert, and tiles of at most
+// TILE_TOKENS pairs of one expert: expert, first pair, number of pairs; without any where there are
+// fewer tiles than work-groups for them. One work-group; pairs of one expert come in any order.
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+void moe_sort(__global const int *step, __global const float *routing, __global int *pairs,
+              __global int *tiles, int top_k)
+{
+    __local int counts[EXPERTS], next[EXPERTS], first_tile[EXPERTS + 1];
+    int lid = get_local_id(0), total = step[NUM_TOKENS] * top_k;
+    for (int e = lid; e < EXPERTS; e += WG)
+        counts[e] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = lid; i < total; i += WG)
+        atomic_inc(counts + (int)routing[i / top_k * 2 * top_k + i % top_k]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lid == 0) {
+        int pair = 0, tile = 0;
+        for (int e = 0; e < EXPERTS; e++) {
+            next[e] = pair;
+            first_tile[e] = tile;
+            pair += counts[e];
+            tile += (counts[e] + TILE_TOKENS - 1) / TILE_TOKENS;
+        }
+        first_tile[EXPERTS] = tile;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int e = lid; e < EXPERTS; e += WG)
+        for (int done = 0, t = 3 * first_tile[e]; done < counts[e]; done += TILE_TOKENS, t += 3) {
+            tiles[t] = e;
+            tiles[t + 1] = next[e] + done;
+            tiles[t + 2] = smaller(counts[e] - done, TILE_TOKENS);
+        }
+    int most = smaller(total, EXPERTS + total / TILE_TOKENS);
+    for (int t = first_tile[EXPERTS] + lid; t < most; t += WG)
+        tiles[3 * t + 2] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = lid; i < total; i += WG)
+        pairs[atomic_inc(next + (int)routing[i / top_k * 2 * top_k + i % top_k])] = i;
+}
+
+#endif
+
 __kernel void moe_combine(__global const int *step, __global const float *x,
                           __global const float *routing, __global float *y, int width, int top_k)
 {

@@ -1,17 +1,23 @@
-// Sums of products of V rows of block-format weights with records of quantize.cl, for TOKENS
-// tokens at once. Sums within a group are exact integers; groups are added in order of k by fused
+// Sums of products of V rows of block-format weights with records of quantize.cl, for several rows
+// of x at once. Sums within a group are exact integers; groups are added in order of k by fused
 // multiply-adds, within each of SLICES parts of a row, and those parts in order: so an element has
-// the same bits whatever TOKENS is.
+// the same bits however many rows are computed with it.
 
 #define GROUPS (BLOCK_SIZE / 32)
 #define PARTS (32 / GROUP)      // of a group, with a scale each
 #define PART_WORDS (GROUP / 4)
 
+#ifdef TILE_TOKENS
+#define X_SPACE __local
+#else
+#define X_SPACE __global
+#endif
+
 #ifdef HAS_DOT4
 
-static inline intV dot(const uintV *q, __global const uint *x)
+static inline intV dot(const uintV *q, X_SPACE const uint *x, int start)
 {
-    intV sum = 0;
+    intV sum = start;
     UNROLL
     for (int i = 0; i < PART_WORDS; i++)
         sum = DOT4V(q[i], x[i], sum);
@@ -27,9 +33,9 @@ static inline intV dot(const uintV *q, __global const uint *x)
 #define STEP (SUMS < PART_WORDS ? SUMS : PART_WORDS)
 #define X_WORDS 2
 
-static inline intV dot(const uintV *q, __global const uint *x)
+static inline intV dot(const uintV *q, X_SPACE const uint *x, int start)
 {
-    intV sum = 0;
+    intV sum = start;
     UNROLL
     for (int i = 0; i < PART_WORDS; i += STEP) {
         short2V part = 0;
@@ -52,14 +58,13 @@ static inline intV dot(const uintV *q, __global const uint *x)
 #endif
 
 static inline floatV add_group(floatV acc, const uintV *q, const floatV *scale, const floatV *low,
-                               __global const uint *x)
+                               X_SPACE const uint *x)
 {
     float d = as_float(x[0]);
     UNROLL
     for (int j = 0; j < PARTS; j++) {
         int total = PARTS == 1 ? as_int(x[1]) + as_int(x[2]) : as_int(x[1 + j]);
-        intV sum = dot(q + PART_WORDS * j, x + 4 + PART_WORDS * X_WORDS * j);
-        sum -= OFFSET * total;
+        intV sum = dot(q + PART_WORDS * j, x + 4 + PART_WORDS * X_WORDS * j, -OFFSET * total);
         acc = fused(scale[j] * d, convert_floatV(sum), acc);
 #ifdef HAS_LOW
         acc = fused(low[j], (floatV)(d * (float)total), acc);
@@ -67,6 +72,61 @@ static inline floatV add_group(floatV acc, const uintV *q, const floatV *scale, 
     }
     return acc;
 }
+
+// Words of one row of x.
+#define X_ROW(columns) ((columns) / 32 * RECORD)
+typedef uint XType;
+
+#ifdef TILE_TOKENS  // see tile.cl
+
+#define UNITS GROUPS
+#define TILE_UNITS TILE_GROUPS
+#define X_UNIT RECORD
+typedef uint4 XPiece;
+#ifdef HAS_LOW
+#define WEIGHT_WORDS (8 + 2 * PARTS)
+#else
+#define WEIGHT_WORDS (8 + PARTS)
+#endif
+
+static inline void widen(__global const uchar *strip, int unit, int lane, __local uint *to)
+{
+    uintV q[8];
+    floatV scale[PARTS], low[PARTS];
+    unpack(source_of(strip, unit / GROUPS, lane), unit % GROUPS, q, scale, low);
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        storeV(q[i], to + i * STRIP);
+    UNROLL
+    for (int j = 0; j < PARTS; j++) {
+        storeV(as_uintV(scale[j]), to + (8 + j) * STRIP);
+#ifdef HAS_LOW
+        storeV(as_uintV(low[j]), to + (8 + PARTS + j) * STRIP);
+#endif
+    }
+}
+
+static inline void add_unit(floatV *acc, __local const uint *weights, __local const uint *x,
+                            int between)
+{
+    uintV q[8];
+    floatV scale[PARTS], low[PARTS];
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        q[i] = loadV(weights + i * STRIP);
+    UNROLL
+    for (int j = 0; j < PARTS; j++) {
+        scale[j] = as_floatV(loadV(weights + (8 + j) * STRIP));
+#ifdef HAS_LOW
+        low[j] = as_floatV(loadV(weights + (8 + PARTS + j) * STRIP));
+#endif
+    }
+    UNROLL
+    for (int t = 0; t < ITEM_TOKENS; t++)
+        acc[t] = add_group(acc[t], q, scale, low, x + t * between);
+}
+
+#else
 
 // Blocks `from` to `to` of the strip's rows times the rows of x that begin at words at[0..TOKENS].
 static inline void add_products(floatV *acc, __global const uchar *strip, __global const uint *x,
@@ -88,6 +148,4 @@ static inline void add_products(floatV *acc, __global const uchar *strip, __glob
     }
 }
 
-// Words of one row of x.
-#define X_ROW(columns) ((columns) / 32 * RECORD)
-typedef uint XType;
+#endif

@@ -28,7 +28,7 @@ from tests.kernels.cpu.test_bits import (
     prompt_rows,
 )
 
-COUNTS = (1, 2, 3, 4, 5, 9, 33, 64)
+COUNTS = (1, 2, 3, 4, 5, 9, 17, 33, 48, 64)
 ROWS, COLUMNS = 29, 512
 # Type and head size by kind of attention: each is tried once, not with all of the others.
 CACHES = {"plain": ("f32", 20), "window": ("q8_0", 64), "soft-cap": ("q4_0", 32)}
@@ -78,17 +78,36 @@ def test_attention_in_chunks(
         assert_same_bits(prompt_rows(only, program, cache, way), expected)
 
 
-def test_products_of_experts(backend: OpenCLBackend) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", ["Q5_0", "F16"])
+def test_products_of_experts(
+    backends: Mapping[str, OpenCLBackend], variant: str, name: str
+) -> None:
+    """Whichever rows share an expert; from 16 rows on they are sorted by expert where tiles are."""
     rng = np.random.default_rng(5)
     experts, top_k = 5, 2
     b = Builder()
     routing = b.moe_route(rows_of(b, normal(rng, VOCABULARY, experts)), top_k, gating="softmax")
-    weight = random_weight(rng, experts * ROWS, COLUMNS, "Q5_0")
+    weight, second = (random_weight(rng, experts * ROWS, COLUMNS, name) for _ in range(2))
     x = rows_of(b, normal(rng, VOCABULARY, COLUMNS))
-    product = b.moe_matmul(x, routing, weight, experts=experts)
-    program = b.finish(logits=b.moe_combine(product, routing))
-    executable = backend.load(program, storage(program, 0))
+    wide = b.moe_matmul(x, routing, weight, experts=experts)
+    parts = rows_of(b, normal(rng, VOCABULARY, top_k * COLUMNS))
+    both = b.add(wide, b.moe_matmul(parts, routing, second, experts=experts))
+    program = b.finish(logits=b.moe_combine(both, routing))
+    executable = backends[variant].load(program, storage(program, 0))
     expected = executable.run(tokens(range(VOCABULARY)))["logits"]
     for count in COUNTS:
         ids = rng.permutation(VOCABULARY)[:count]
         assert_same_bits(executable.run(tokens(ids))["logits"], expected[ids])
+
+
+def test_products_of_heads(backends: Mapping[str, OpenCLBackend]) -> None:
+    rng = np.random.default_rng(6)
+    b = Builder()
+    x = rows_of(b, normal(rng, VOCABULARY, 3 * 64))
+    weight = random_weight(rng, 3 * ROWS, 64, "Q8_0")
+    program = b.finish(logits=b.head_matmul(x, weight, 3))
+    executable = backends["gpu"].load(program, storage(program, 0))
+    expected = executable.run(tokens(range(VOCABULARY)))["logits"]
+    for count in COUNTS:
+        assert_same_bits(executable.run(tokens(range(count)))["logits"], expected[:count])

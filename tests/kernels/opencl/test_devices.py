@@ -18,7 +18,7 @@ GPU, CPU = cl.device_type.GPU, cl.device_type.CPU
 
 
 def device(name: str, kind: int = GPU, extensions: str = "", **more: Any) -> SimpleNamespace:
-    more = {"max_work_group_size": 256, **more}
+    more = {"max_work_group_size": 256, "local_mem_size": 48 << 10, **more}
     return SimpleNamespace(name=name, type=kind, extensions=extensions, **more)
 
 
@@ -80,6 +80,16 @@ def test_groups_fit_the_device(size: int, slices: int, group: int) -> None:
     cut = devices.variant_of(device("f", max_work_group_size=size))
     assert (cut.slices, cut.group) == (slices, group)
     assert cut.lanes * cut.slices <= size
+    assert all(cut.lanes * tile.items <= size for tile in cut.tiles)
+
+
+@pytest.mark.parametrize(
+    ("local", "groups"), [(64 << 10, [4, 4]), (32 << 10, [4, 2]), (16 << 10, [2, 1]), (2 << 10, [])]
+)
+def test_tiles_fit_local_memory(local: int, groups: list[int]) -> None:
+    cut = devices.variant_of(device("g", local_mem_size=local))
+    assert [tile.groups for tile in cut.tiles] == groups
+    assert all(tile.local_bytes(cut) <= local for tile in cut.tiles)
 
 
 # What the real ways to do it compute; no device of the tests has one.
@@ -101,7 +111,7 @@ def test_products_of_four_bytes_at_once(
     cut = replace(VARIANTS["gpu"], name="dot", dot4="khr")
     backend = OpenCLBackend(cache, variant=cut, warms_up=False)
     assert backend.name.endswith("dot)")
-    check_products(backend, by_name(name), (1, 3))
+    check_products(backend, by_name(name), (1, 3, 33))
 
 
 def test_a_driver_without_what_it_promised_gets_plain_kernels(cache: Path) -> None:
