@@ -1,18 +1,20 @@
 """How often a model's answer under a random JSON Schema ends by itself, and that it is valid then.
 
-    python benchmarks/schemas.py smollm2.gguf --count 1000
+    python benchmarks/schemas.py smollm2.gguf --count 1000 --log answers.jsonl
 
-A schema is drawn from a seed; so is the answer. Needs the package `jsonschema`, which judges the
-answers and knows nothing of how they came about.
+A schema is drawn from a seed; so is the answer. Answers that the log has are not asked for again.
+Needs the package `jsonschema`, which judges the answers and knows nothing of how they came about.
 """
 
 import argparse
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -20,20 +22,76 @@ import jsonschema
 import edgellm
 
 _WORDS = ("name", "age", "city", "tags", "price", "kind", "note", "date", "count", "items", "é")
-_PATTERNS = ("^[A-Z]{2}[0-9]{3}$", "^(red|green|blue)$", "^[a-z]+(-[a-z]+){0,3}$")
+_PATTERNS = (
+    "^[A-Z]{2}[0-9]{3}$",
+    "^(red|green|blue)$",
+    "^[a-z]+(-[a-z]+){0,3}$",
+    r"^\+?\d{3,12}$",
+    r"^v\d+\.\d+$",
+    "^#[0-9a-f]{6}$",
+)
 _SIDE_BY_SIDE = 8
-_FORMATS = ("date", "time", "date-time", "ipv4", "uuid", "email")
+_FORMATS = ("date", "time", "date-time", "duration", "ipv4", "ipv6", "uuid", "email", "hostname")
 
 
 def schema(seed: int) -> dict[str, Any]:
-    """An object of one to four properties, up to three levels deep."""
+    """An object of one to four properties, up to four levels deep, some with shared parts."""
     rng = random.Random(seed)
-    made = _object(rng, 2)
-    if rng.random() < 0.2:
-        made["$defs"] = {"part": _value(rng, 0)}
+    made = _object(rng, 3)
+    if rng.random() < 0.3:
+        made["$defs"] = {"part": rng.choice((_value, _tree))(rng, 1)}
         made["properties"]["part"] = {"$ref": "#/$defs/part"}
         made["required"].append("part")
     return made
+
+
+def _tree(rng: random.Random, depth: int) -> dict[str, Any]:
+    """Contains itself."""
+    inner = {"type": "array", "items": {"$ref": "#/$defs/part"}, "maxItems": 2}
+    return {
+        "type": "object",
+        "properties": {"label": _string(rng, 0), "inner": inner},
+        "required": ["label"],
+        "additionalProperties": False,
+    }
+
+
+def _map(rng: random.Random, depth: int) -> dict[str, Any]:
+    names = {"additionalProperties": _value(rng, depth - 1)}
+    if rng.random() < 0.5:
+        inner = _value(rng, depth - 1)
+        names = {"patternProperties": {"^[a-z]{1,8}$": inner}, "additionalProperties": False}
+    return {"type": "object", **names, "maxProperties": rng.randint(1, 3)}
+
+
+def _tuple(rng: random.Random, depth: int) -> dict[str, Any]:
+    parts = [_value(rng, depth - 1) for _ in range(rng.randint(1, 3))]
+    return {"type": "array", "prefixItems": parts, "items": False, "minItems": len(parts)}
+
+
+def _both(rng: random.Random, depth: int) -> dict[str, Any]:
+    """Two objects at once, of names of their own."""
+    first, second = rng.sample(_WORDS, 2)
+    parts = (
+        {"type": "object", "properties": {name: _value(rng, depth - 1)}, "required": [name]}
+        for name in (first, second)
+    )
+    return {"allOf": list(parts), "maxProperties": 2}
+
+
+def _one(rng: random.Random, depth: int) -> dict[str, Any]:
+    """One of two objects that a name tells apart."""
+    return {
+        "oneOf": [
+            {
+                "type": "object",
+                "properties": {"kind": {"const": kind}, "value": _value(rng, depth - 1)},
+                "required": ["kind", "value"],
+                "additionalProperties": False,
+            }
+            for kind in ("first", "second")
+        ]
+    }
 
 
 def _object(rng: random.Random, depth: int) -> dict[str, Any]:
@@ -82,6 +140,8 @@ def _number(rng: random.Random, depth: int) -> dict[str, Any]:
                 {"minimum": low, "maximum": low + rng.randint(1, 1000)},
                 {"exclusiveMinimum": low, "maximum": low + 50},
                 {"minimum": 0, "maximum": 600, "multipleOf": rng.choice((2, 5))},
+                {"exclusiveMinimum": 0, "exclusiveMaximum": 1.5},
+                {"minimum": -0.25, "maximum": 1},
             )
         ),
     }
@@ -103,8 +163,9 @@ def _either(rng: random.Random, depth: int) -> dict[str, Any]:
 
 
 def _value(rng: random.Random, depth: int) -> dict[str, Any]:
-    leaves = (_string, _string, _number, _plain)
-    return rng.choice(leaves + ((_object, _array, _either) if depth > 0 else ()))(rng, depth - 1)
+    leaves = (_string, _string, _string, _number, _number, _plain)
+    nested = (_object, _object, _array, _array, _either, _tuple, _map, _both, _one)
+    return rng.choice(leaves + (nested if depth > 0 else ()))(rng, depth - 1)
 
 
 @dataclass(frozen=True)
@@ -128,7 +189,7 @@ def run(model: edgellm.Model, seed: int, **params: Any) -> Run:
     return Run(seed, done.text, done.finish_reason, valid, len(done.token_ids))
 
 
-def runs(model: edgellm.Model, seeds: range, **params: Any) -> Iterator[Run]:
+def runs(model: edgellm.Model, seeds: Iterable[int], **params: Any) -> Iterator[Run]:
     """An answer for each seed, several computed side by side."""
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         yield from pool.map(lambda seed: run(model, seed, **params), seeds)
@@ -150,20 +211,34 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--max-tokens", type=int, default=512)
     parser.add_argument("--temperature", type=float, default=0.8)
+    parser.add_argument("--log", type=Path, help="a file of answers, which grows")
     args = parser.parse_args()
     params = {"max_tokens": args.max_tokens, "temperature": args.temperature}
-    began, done = time.monotonic(), []
+    known = {} if args.log is None else _read(args.log)
+    wanted = range(args.first, args.first + args.count)
+    began = time.monotonic()
     with edgellm.load(args.model, max_num_seqs=_SIDE_BY_SIDE) as model:
-        for one in runs(model, range(args.first, args.first + args.count), **params):
-            done.append(one)
+        for one in runs(model, [seed for seed in wanted if seed not in known], **params):
+            known[one.seed] = one
             if not one.is_valid:
                 print(f"seed {one.seed}: {one.finish_reason}: {one.text[:200]!r}", flush=True)
+            if args.log is not None:
+                with args.log.open("a") as log:
+                    log.write(f"{json.dumps(asdict(one))}\n")
+    done = [known[seed] for seed in wanted]
     ended = [one for one in done if one.finish_reason == "stop"]
     print(
         f"{len(done)} answers, {len(ended)} ended by themselves, "
         f"{sum(one.is_valid for one in ended)} of these valid; "
         f"{sum(one.tokens for one in done)} tokens in {time.monotonic() - began:.0f} s"
     )
+
+
+def _read(log: Path) -> dict[int, Run]:
+    with suppress(FileNotFoundError):
+        found = (Run(**json.loads(line)) for line in log.read_text().splitlines())
+        return {one.seed: one for one in found}
+    return {}
 
 
 if __name__ == "__main__":

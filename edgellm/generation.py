@@ -117,7 +117,8 @@ class Generation:
     def _sample(self, row: Rows) -> int:
         allowed, generated = None, self._num_generated
         if self.constraint is not None:
-            allowed = self.constraint.allowed(len(row), self.max_tokens - generated)
+            left, banned = self.max_tokens - generated, self.sampler.banned(generated)
+            allowed = self.constraint.allowed(len(row), left, banned)
         return self.sampler.sample(row, self.sequence.token_ids, generated, allowed)
 
     def _forced(self) -> list[int]:

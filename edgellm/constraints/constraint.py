@@ -1,7 +1,7 @@
 """What one answer may go on with. Knows nothing of logits' origin or of sampling."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence as Seq
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # A blank after commas and colons, as models have seen it most, and none elsewhere: where any number
 # is allowed, small models write blanks without end.
 _JSON_FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+# Whatever the schema's own x-guidance says. No \\uXXXX: a name written so would escape its schema.
+_JSON_RULES: Any = {"lenient": False, "coerce_one_of": False, "json_allowed_escapes": 'nrbtf\\"'}
 _MAX_GRAMMAR = 4 << 20  # characters
 _MAX_MESSAGE = 400
 _HORIZON = 256  # with more tokens left than this no end is looked for
@@ -55,17 +57,18 @@ class Constraint:
         other._matcher = self._matcher.deep_copy()
         return other
 
-    def allowed(self, size: int, left: int | None = None) -> Allowed:
+    def allowed(self, size: int, left: int | None = None, banned: Seq[int] = ()) -> Allowed:
         """Which of `size` tokens may come next. RequestError when none may.
 
         left: how many the answer may still have. JSON that would just fit is led to its end, so
-        that it is valid.
+        that it is valid, by other tokens than those banned.
         """
         known = self._words.unpacked(self._matcher.compute_bitmask())
         self._check()
         if not known.any():
             raise RequestError(f"{self._field} allows nothing to come next", self._field)
         if left is not None and self._field == "json_schema" and self._must_end(left):
+            known[[token for token in banned if token < len(known)]] = False
             known = closing(known, self._words, self._place)
         allowed = np.zeros(size, np.bool_)
         allowed[: len(known)] = known[:size]
@@ -127,7 +130,7 @@ def _from_schema(schema: Mapping[str, Any] | bool | str) -> str:
         return LLMatcher.grammar_from_json_schema(
             _bounded("json_schema", schema_text(schema)),
             defaults=_JSON_FORM,  # type: ignore[arg-type]
-            overrides={"lenient": False},
+            overrides=_JSON_RULES,
         )
     except ValueError as error:
         raise _refused("json_schema", str(error)) from None

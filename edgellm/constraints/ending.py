@@ -1,9 +1,10 @@
 """The way to the end of a JSON value that has no room to grow any more. Knows nothing of budgets.
 
-What closes comes first: the end, then a bracket, then a quote, then a comma; inside a text the
-quote, then what parts a date, a time or an address. Where none of these may come, anything may. It
-need not be the shortest way, and it is not always one: a number closes after its first digit, a
-text as soon as it is long enough, an array when it has enough, but a pattern may go on for ever.
+What closes comes first: the end, then brackets, then an empty value, a quote, a comma; inside a
+text the quote, then what parts a date, a time or an address. Where none of these may come, anything
+may. It need not be the shortest way, and it is not always one: a number closes after its first
+digit, a text as soon as it is long enough, an array when it has enough, but a pattern may go on for
+ever.
 """
 
 from collections.abc import Iterable

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from edgellm.constraints.strict import make_strict
 from edgellm.errors import RequestError
 
 # What holds one schema, a list of them, or schemas by name.
@@ -28,42 +29,47 @@ _KNOWN = _ONE | _LISTS | _NAMED | _HELD | _NOTES
 
 
 def schema_text(schema: Mapping[str, Any] | bool | str) -> str:
-    """The schema as JSON. RequestError when it is none, or asks for what cannot be held."""
+    """The schema as JSON, made strict. RequestError when it is none, or cannot be held."""
     try:
         value = json.loads(schema) if isinstance(schema, str) else schema
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        value = json.loads(text)  # our own, to be changed
     except (ValueError, TypeError, RecursionError) as error:
         raise RequestError(f"json_schema is no JSON: {error}", "json_schema") from None
     if value is True:
         return "{}"
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise RequestError(
             f"json_schema is {text[:40]}: an object (or true) is expected", "json_schema"
         )
-    _check_keywords(value)
-    return text
+    schemas = list(_schemas(value))
+    for where, inner in schemas:
+        unknown = next((k for k in inner if k not in _KNOWN and not k.startswith("x-")), None)
+        if unknown is not None:
+            raise RequestError(
+                f"json_schema: keyword {unknown!r} at {where or '/'} is not supported",
+                "json_schema",
+            )
+    make_strict(schemas)
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _check_keywords(schema: Mapping[str, Any]) -> None:
+def _schemas(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema in it that is an object, with its place."""
     waiting: list[tuple[str, Any]] = [("", schema)]
     while waiting:
         where, inner = waiting.pop()
-        if not isinstance(inner, Mapping):
-            continue
-        for key in inner:
-            if key not in _KNOWN and not key.startswith("x-"):
-                raise RequestError(
-                    f"json_schema: keyword {key!r} at {where or '/'} is not supported",
-                    "json_schema",
-                )
-            waiting += _below(f"{where}/{key}", key, inner[key])
+        if isinstance(inner, dict):
+            yield where, inner
+            for key, value in inner.items():
+                waiting += _below(f"{where}/{key}", key, value)
 
 
 def _below(where: str, key: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The schemas that a keyword's value holds, with their places."""
-    if key in _NAMED and isinstance(value, Mapping):
+    if key in _NAMED and isinstance(value, dict):
         yield from ((f"{where}/{name}", inner) for name, inner in value.items())
-    elif key in _LISTS and isinstance(value, list | tuple):
+    elif key in _LISTS and isinstance(value, list):
         yield from ((f"{where}/{number}", inner) for number, inner in enumerate(value))
     elif key in _ONE:
         yield where, value

@@ -1,5 +1,6 @@
 """A model's vocabulary as llguidance wants it, made once per model."""
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     pass
 
 Allowed = npt.NDArray[np.bool_]  # (vocab_size,)
+
+# Brackets that close, an empty value, a quote, what parts values, the shortest way into one.
+_OUTSIDE_TEXT = (rb"[}\]]+", rb"\[\]|\{\}", rb'"', rb"[,:] ?", rb"[\[{]")
+# The quote, then what addresses, times, dates, versions and durations need.
+_INSIDE_TEXT = (rb'"[}\]]*', b"@", b"[Zz]", rb"[.:/-]", rb"[!#-&(-,;-?\[\]-`{-~]", b"[A-Za-z]")
 
 
 class Words:
@@ -46,20 +52,21 @@ class Words:
     @cached_property
     def outside_text(self) -> tuple[Allowed, ...]:
         """Tokens that close JSON between its texts, those first that close most."""
-        return (self.ends, self._beginning(b"}]"), self._beginning(b'"'), self._beginning(b",:"))
+        return (self.ends, *self._kinds(_OUTSIDE_TEXT))
 
     @cached_property
     def inside_text(self) -> tuple[Allowed, ...]:
-        """Tokens that close a text, then those that bring an address, time or date on."""
-        return tuple(map(self._beginning, (b'"', b"@", b"Zz", b".:-/")))
+        """Tokens that close a text, then those that bring a form such as a date on."""
+        return self._kinds(_INSIDE_TEXT)
 
-    def _beginning(self, marks: bytes) -> Allowed:
-        """Tokens whose first byte is one of these."""
-        return np.isin(self._first_bytes, list(marks)) & ~self.ends
-
-    @cached_property
-    def _first_bytes(self) -> npt.NDArray[np.int16]:
-        return np.array([piece[0] if piece else -1 for piece in self.pieces], np.int16)
+    def _kinds(self, patterns: tuple[bytes, ...]) -> tuple[Allowed, ...]:
+        """Per pattern the tokens that are wholly of this form."""
+        forms = [re.compile(pattern).fullmatch for pattern in patterns]
+        found = (
+            np.fromiter((form(piece) is not None for piece in self.pieces), np.bool_)
+            for form in forms
+        )
+        return tuple(some & ~self.ends for some in found)
 
     def unpacked(self, bits: bytes) -> Allowed:
         """A mask of llguidance as one entry per token."""

@@ -61,6 +61,11 @@ class Sampler:
         token, self._memory = self._choose(candidates, step, self._memory)
         return token
 
+    def banned(self, num_generated: int) -> list[int]:
+        """The tokens that are never drawn here."""
+        ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
+        return [int(token) for token in ids[biases == -np.inf]]
+
     def prepare(self, logits: Float32, num_generated: int, allowed: Allowed | None) -> Float32:
         """The logits with biases, bans and -inf for what is not allowed: where samplers begin."""
         greedy(logits)  # an error when they are no numbers
