@@ -1,8 +1,8 @@
 """The data of `types` and the errors as JSON values and back, nothing lost. Knows no transport.
 
 A dataclass is an object without the fields that have their default; bytes are text of as many
-characters. JSON here may hold Infinity
-and NaN, and text may hold lone surrogates, as Python's json reads and writes them.
+characters. JSON here may hold Infinity and NaN, and text may hold lone surrogates, as Python's json
+reads and writes them.
 """
 
 from collections.abc import Mapping

@@ -165,13 +165,6 @@ class GGUFFile:
             return value
         raise self._unlike(key, value, "an array of numbers")
 
-    def booleans(self, key: str) -> Array | None:
-        """The array of bools at `key`; None and errors as for `integer`."""
-        value = self.metadata.get(key)
-        if value is None or _is_bools(value):
-            return value
-        raise self._unlike(key, value, "an array of bools")
-
     def _unlike(self, key: str, value: Value, expected: str) -> GGUFError:
         return GGUFError(
             f"{self.path}: key {quoted(key)} is {describe(value)}, expected {expected}"
@@ -228,10 +221,6 @@ def _is_string(value: Value) -> TypeGuard[str]:
 
 def _is_strings(value: Value) -> TypeGuard[StringArray]:
     return isinstance(value, StringArray)
-
-
-def _is_bools(value: Value) -> TypeGuard[Array]:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "b"
 
 
 def _is_integers(value: Value) -> TypeGuard[Array]:

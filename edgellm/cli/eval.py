@@ -1,10 +1,10 @@
-"""`edgellm eval`: measures a model. One row per measure in MEASURES."""
+"""`edgellm eval`: measures a model. A row per measure in MEASURES."""
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgellm.cli import options
@@ -18,26 +18,23 @@ Watch = Callable[[int, int, float], None]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures = parser.add_subparsers(metavar="MEASURE", dest="measure", required=True)
-    for name, (_, add_own, summary) in MEASURES.items():
-        measure = measures.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        if name == "table":
-            measure.usage = "%(prog)s MODEL [MODEL ...] FILE [options]"
-            measure.add_argument("models", metavar="MODEL", nargs="+", help="names or GGUF files")
-        else:
-            measure.usage = "%(prog)s MODEL FILE [options]"
-            options.add_model(measure)
+    for name, row in MEASURES.items():
+        measure = measures.add_parser(
+            name, help=row.summary, description=row.summary, allow_abbrev=False
+        )
+        measure.usage = f"%(prog)s {row.models} FILE [options]"
+        row.add_models(measure)
         measure.add_argument("file", metavar="FILE", help="a text; - is standard input")
         measure.add_argument(
             "--chunks", type=int, metavar="N", help="score only the first N chunks"
         )
-        add_own(measure)
+        row.add_own(measure)
         measure.add_argument("--json", action="store_true", help="report as one JSON object")
         options.add_load_options(measure, context=512)
 
 
 def run(args: argparse.Namespace) -> int:
-    measure, _, _ = MEASURES[args.measure]
-    return measure(args)
+    return MEASURES[args.measure].run(args)
 
 
 def _perplexity(args: argparse.Namespace) -> int:
@@ -162,16 +159,38 @@ def _row(args: argparse.Namespace, name: str, text: str, loading: dict[str, Any]
     return row
 
 
+def _add_several(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", metavar="MODEL", nargs="+", help="names or GGUF files")
+
+
 def _add_nothing(parser: argparse.ArgumentParser) -> None:
     pass
 
 
 Add = Callable[[argparse.ArgumentParser], None]
-# name: (what runs it, what adds its own options, what it measures)
-MEASURES: dict[str, tuple[Callable[[argparse.Namespace], int], Add, str]] = {
-    "perplexity": (_perplexity, _add_nothing, "how surprised a model is by each token of a text"),
-    "table": (_table, _add_table, "size and perplexity of several models on a text, side by side"),
-    "kl": (_kl, _add_against, "how far a model's predictions lie from another's on a text"),
+
+
+@dataclass(frozen=True)
+class Measure:
+    """run: what measures and reports. add_own: adds its own options. models: as usage has them."""
+
+    run: Callable[[argparse.Namespace], int]
+    summary: str
+    add_own: Add = _add_nothing
+    models: str = "MODEL"
+    add_models: Add = options.add_model
+
+
+MEASURES = {
+    "perplexity": Measure(_perplexity, "how surprised a model is by each token of a text"),
+    "table": Measure(
+        _table,
+        "size and perplexity of several models on a text, side by side",
+        _add_table,
+        "MODEL [MODEL ...]",
+        _add_several,
+    ),
+    "kl": Measure(_kl, "how far a model's predictions lie from another's on a text", _add_against),
 }
 
 

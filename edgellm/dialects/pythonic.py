@@ -11,11 +11,10 @@ from edgellm.errors import RequestError
 
 @dataclass(frozen=True)
 class Marks:
-    """open, close: around a list of calls, or lines of them. bracket: of a list, in grammars."""
+    """open, close: around a list of calls, or lines of them."""
 
     open: str
     close: str
-    brackets: str = ""
 
     def read(self, reader: Reader) -> Reading[None]:
         while (yield from reader.say_until(self.open)) is not None:
