@@ -1,7 +1,6 @@
 """A program with its memory on a device, and the one call that enqueues all of it."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,19 @@ import pyopencl as cl
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.opencl.context import Context, faults
+from edgellm.kernels.opencl.indices import Int32, indices_of
 from edgellm.kernels.opencl.plan import (
-    TILE_ROWS,
     Argument,
-    Count,
+    Index,
     IndexArray,
     Launch,
     Plan,
     Room,
+    RoomRows,
     place,
 )
 from edgellm.kernels.opencl.sources import KernelKey
-from edgellm.kernels.program import Program, Rows
+from edgellm.kernels.program import ATTENTION_TILE, Program
 
 Float32 = npt.NDArray[np.float32]
 
@@ -38,12 +38,15 @@ class Executable:
         self.store = plan.store
         self._outputs = tuple(program.outputs.values())
         self._placed, self._pieces = place(plan, self._outputs)
-        self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
+        self._capacity: dict[RoomRows, int] = {"tokens": 0, "outputs": 0, "parts": 0}
         self._memory: list[Any] = []
-        self._indices: dict[str, Any] = {}
+        arguments = (a for launch in plan.launches for a in launch.arguments)
+        self._used = {a.name for a in arguments if isinstance(a, IndexArray)}
+        self._indices: dict[Index, Any] = {}
         self._kernels: dict[tuple[int, KernelKey], Any] = {}
         with faults("the OpenCL device cannot hold a step"):
-            self._reserve(1, 1)
+            self._reserve({"tokens": 1, "outputs": 1, "parts": 1})
+            self._send({name: np.empty(0, np.int32) for name in self._used})
             for number, launch in enumerate(plan.launches):
                 self._kernel(number, launch, launch.choices[0].key)
 
@@ -59,14 +62,14 @@ class Executable:
 
         What they write to the cache lies in its first block, before anything else does.
         """
-        groups = len(self._program.kv_groups)
-        variant = self._plan.variant
-        for rows in (1, *variant.tokens[1:], *(tile.least for tile in variant.tiles)):
+        groups, variant = len(self._program.kv_groups), self._plan.variant
+        sizes = {1, *variant.tokens, *(tile.least for tile in variant.tiles)}
+        for rows, past in [*((size, 0) for size in sizes), (1, ATTENTION_TILE)]:
             given = {
                 name: np.zeros((rows, value.width), np.float32)
                 for name, value in self._program.inputs.items()
             }
-            self.run(_small_batch(rows, groups, self._program.num_adapters), given)
+            self.run(_small_batch(rows, past, groups, self._program.num_adapters), given)
 
     def close(self) -> None:
         """Gives the device's memory back."""
@@ -76,17 +79,12 @@ class Executable:
         self._indices.clear()
 
     def _run(self, batch: Batch, given: Mapping[str, Float32]) -> Mapping[str, Float32]:
-        counts: dict[Count, int] = {
-            "tokens": batch.num_tokens,
-            "outputs": len(batch.logits_rows),
-            "seqs": batch.num_seqs,
-            "tiles": 0,
-        }
-        tiles = tiles_of(batch.query_start)
-        if batch.num_tokens >= TILE_ROWS // 2 * batch.num_seqs:
-            counts["tiles"] = len(tiles)
-        self._reserve(counts["tokens"], counts["outputs"])
-        sent = self._send(batch, counts, tiles)
+        indices = indices_of(batch, self._plan.variant.split_rows)
+        counts = indices.counts
+        self._reserve(
+            {"tokens": counts["tokens"], "outputs": counts["outputs"], "parts": counts["parts"]}
+        )
+        self._send(indices.arrays)
         queue = self._context.queue
         for name, value in self._program.inputs.items():
             room = self._memory[self._placed[self._plan.rooms[value]]]
@@ -107,40 +105,18 @@ class Executable:
             if results[name].size:
                 room = self._memory[self._placed[self._plan.rooms[value]]]
                 cl.enqueue_copy(queue, results[name], room, is_blocking=False)
-        queue.finish()
-        del sent  # until here the device may have read it
+        queue.finish()  # until here the device may have read the index arrays
         return results
 
-    def _send(
-        self, batch: Batch, counts: Mapping[Count, int], tiles: npt.NDArray[np.int32]
-    ) -> list[npt.NDArray[np.int32]]:
-        """Enqueues the copies of the index arrays, which must stay alive until they are done."""
-        sizes = np.diff(batch.query_start)
-        step = [counts["tokens"], counts["outputs"], batch.num_seqs, batch.block_tables.shape[-1]]
-        step.append(batch.adapter_scales.shape[1])
-        arrays = {
-            "step": np.array(step),
-            "input_ids": batch.input_ids,
-            "positions": batch.positions,
-            "query_start": batch.query_start,
-            "state_slots": batch.state_slots,
-            "row_seqs": np.repeat(np.arange(len(sizes)), sizes),
-            "slots": batch.slot_mapping,
-            "block_tables": batch.block_tables,
-            "rows": batch.logits_rows,
-            "tiles": tiles,
-            "adapter_scales": batch.row_scales().view(np.int32),
-        }
-        sent = []
-        for name, array in arrays.items():
-            data = np.ascontiguousarray(array, np.int32).reshape(-1)
+    def _send(self, arrays: Mapping[Index, Int32]) -> None:
+        """Enqueues copies of what kernels read; it must stay alive until they are done."""
+        for name in self._used & arrays.keys():
+            data = arrays[name]
             if name not in self._indices or self._indices[name].size < data.nbytes:
-                self._indices[name] = self._context.room(_power_of_two(data.nbytes))
+                self._indices[name] = self._context.room(_power_of_two(max(64, data.nbytes)))
                 self._kernels.clear()
             if data.size:
                 cl.enqueue_copy(self._context.queue, self._indices[name], data, is_blocking=False)
-                sent.append(data)
-        return sent
 
     def _kernel(self, number: int, launch: Launch, key: KernelKey) -> Any:
         """The kernel of a launch with its arguments; they change only when memory moves."""
@@ -155,14 +131,11 @@ class Executable:
         if isinstance(argument, Room):
             return self._memory[self._placed[argument]]
         if isinstance(argument, IndexArray):
-            if argument.name not in self._indices:
-                self._indices[argument.name] = self._context.room(64)
             return self._indices[argument.name]
         return argument
 
-    def _reserve(self, tokens: int, outputs: int) -> None:
-        """Makes room for so many rows."""
-        rows: dict[Rows, int] = {"tokens": tokens, "outputs": outputs}
+    def _reserve(self, rows: Mapping[RoomRows, int]) -> None:
+        """Makes room for so many rows and parts."""
         if all(rows[kind] <= self._capacity[kind] for kind in rows):
             return
         wanted = {kind: max(self._capacity[kind], _power_of_two(n)) for kind, n in rows.items()}
@@ -172,30 +145,20 @@ class Executable:
         self._capacity = wanted
 
 
-def _small_batch(rows: int, groups: int, adapters: int) -> Batch:
-    """One new sequence, all of it token 0 and in block 0, which is overwritten if need be."""
-    positions = np.arange(rows, dtype=np.int32)
+def _small_batch(rows: int, past: int, groups: int, adapters: int) -> Batch:
+    """One sequence, all of it token 0 and in block 0, of which the last `rows` are computed."""
+    positions = np.arange(past, past + rows, dtype=np.int32)
     return Batch(
         input_ids=np.zeros(rows, np.int32),
         positions=positions,
         query_start=np.array([0, rows], np.int32),
-        seq_lens=np.array([rows], np.int32),
+        seq_lens=positions[-1:] + 1,
         slot_mapping=np.tile(positions.astype(np.int64) % BLOCK_SIZE, (groups, 1)),
-        block_tables=np.zeros((groups, 1, -(-rows // BLOCK_SIZE)), np.int32),
+        block_tables=np.zeros((groups, 1, -(-(past + rows) // BLOCK_SIZE)), np.int32),
         state_slots=np.zeros(1, np.int32),
-        logits_rows=positions[-1:],
+        logits_rows=np.arange(rows, dtype=np.int32)[-1:],
         adapter_scales=np.zeros((1, adapters), np.float32),
     )
-
-
-def tiles_of(query_start: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """First row and number of rows of each group of TILE_ROWS or fewer of one sequence: (n, 2)."""
-    tiles = [
-        (first, min(TILE_ROWS, end - first))
-        for start, end in pairwise(query_start.tolist())
-        for first in range(start, end, TILE_ROWS)
-    ]
-    return np.array(tiles, np.int32)
 
 
 def _power_of_two(number: int) -> int:

@@ -19,17 +19,19 @@ from edgellm.kernels.program import OpCall, Program, Rows, Value
 
 Index = Literal[
     "step", "input_ids", "positions", "query_start", "row_seqs", "slots", "block_tables",
-    "state_slots", "rows", "adapter_scales", "tiles",
+    "state_slots", "rows", "adapter_scales", "tiles", "parts", "part_starts", "seq_lens",
 ]  # fmt: skip
-Count = Rows | Literal["seqs", "tiles"]
+# parts: a row and a tile of its keys each, where few rows see many; split_rows: those rows.
+Count = Rows | Literal["seqs", "tiles", "parts", "split_rows"]
+RoomRows = Rows | Literal["parts"]
 TILE_ROWS = 4  # rows of one sequence whose attention is computed together, where there are many
 
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """Memory that one launch writes and later ones read: `row_bytes` for each row."""
+    """Memory that one launch writes and later ones read: `row_bytes` for each row, or part."""
 
-    rows: Rows
+    rows: RoomRows
     row_bytes: int
 
 

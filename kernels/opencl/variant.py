@@ -39,7 +39,8 @@ class Variant:
     vectors are loaded, stored and fused without them. tokens: rows of x that a product takes at
     once, ascending from 1. tiles: for more of them, ascending; none where the device has no local
     memory that is faster than its other. pairs: of a row and a head, whose attention a group
-    computes at most.
+    computes at most. split_rows: up to how many rows a step's attention is computed by a group for
+    each tile of keys, where there are several.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Variant:
     pairs: int = 8
     tokens: tuple[int, ...] = (1, 4, 8)
     tiles: tuple[Tile, ...] = ()
+    split_rows: int = 0
 
     @property
     def lanes(self) -> int:
@@ -69,6 +71,7 @@ CPU = Variant("cpu", vector=8, strip_rows=8, slices=1, group=1, items=64, inline
 GPU = Variant(
     "gpu", vector=4, strip_rows=64, slices=8, group=64, items=64,
     tiles=(Tile(least=16, tokens=32, items=8, groups=4), Tile(48, tokens=64, items=8, groups=4)),
+    split_rows=16,
 )  # fmt: skip
 VARIANTS = {variant.name: variant for variant in (CPU, GPU)}
 
@@ -103,6 +106,10 @@ def header(variant: Variant, vector: int) -> str:
         lines.append(f"#define convert_{kind}V convert_{kind}{size}")
         lines.append(f"#define as_{kind}V as_{kind}{size}")
     lines.append(f"#define as_short2V as_short{2 * vector}")
+    halves = f"vload_half{size}(0, p)"
+    if variant.inlines_itself:
+        halves = "half_bits(convert_uintV(loadV((__global const ushort *)(p))))"
+    lines.append(f"#define load_halves(p) {halves}")
     lines += [_load_and_store(kind, space, vector, variant) for kind, space in _MEMORY]
     lines += [_fused(kind, variant) for kind in ("float", "floatV")[: min(2, vector)]]
     if vector == 1:

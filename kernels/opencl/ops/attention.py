@@ -1,10 +1,10 @@
 """Rotary positions, the key-value cache and attention over it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from edgellm.errors import BackendError
 from edgellm.kernels.kv import CACHE_TYPES, CacheType, cache_type
 from edgellm.kernels.opencl.ops.common import output, real, vector, whole
 from edgellm.kernels.opencl.plan import (
@@ -107,12 +107,8 @@ def _store_kv(plan: Plan, call: OpCall) -> None:
 
 
 def _attention(plan: Plan, call: OpCall) -> None:
-    """A row at a time, or tiles of rows where sequences have many."""
-    if not call.attributes.get("causal", 1):
-        raise BackendError(
-            "the opencl backend has no attention to what comes after a token, which encoders need: "
-            "use the backend cpu"
-        )
+    """A row at a time, tiles of rows where sequences have many, or a tile of a few rows' keys."""
+    causal = int(call.attributes.get("causal", 1))
     q, out, layer = call.inputs[0], output(call), int(call.attributes["layer"])
     heads, kv_heads = int(call.attributes["num_heads"]), int(call.attributes["num_kv_heads"])
     group, shared = plan.variant.group, heads // kv_heads
@@ -120,9 +116,21 @@ def _attention(plan: Plan, call: OpCall) -> None:
     def choice(count: Count, rows: int) -> Choice:
         most = plan.variant.pairs // rows
         together = max(n for n in range(1, most + 1) if shared % n == 0)
-        names = {"VALUE_DIM": int(call.attributes["value_dim"]), "HEADS": together, "ROWS": rows}
+        names = {
+            "VALUE_DIM": int(call.attributes["value_dim"]),
+            "HEADS": together,
+            "ROWS": rows,
+            "CAUSAL": causal,
+            "SPLIT": int(count == "parts"),
+        }
         key = _key(plan, call, "attention", *names.items())
         return Choice(1, key, Grid(count, lambda n: (heads // together * group, n), (group, 1)))
+
+    choices = [choice("tokens", 1), choice("tiles", TILE_ROWS)]
+    partials = None
+    if plan.variant.split_rows and causal:
+        choices.append(choice("parts", 1))
+        partials = Room("parts", 4 * heads * (int(call.attributes["value_dim"]) + 2))
 
     slopes = None
     if "alibi" in call.attributes:
@@ -133,14 +141,22 @@ def _attention(plan: Plan, call: OpCall) -> None:
         queries = _rotated(plan, queries, q.rows, heads, head_dim)
     is_rotated = stored_dim > 0 and values.rotates(stored_dim)
     room = Room(out.rows, 4 * out.width) if is_rotated else plan.new(out)
+    sinks, window, chunked = vector(plan, call), whole(call, "window"), whole(call, "chunked")
     plan.emit(
-        [choice("tokens", 1), choice("tiles", TILE_ROWS)],
-        STEP, IndexArray("positions"), IndexArray("row_seqs"), IndexArray("tiles"),
-        IndexArray("block_tables"), queries, plan.store.keys[layer], plan.store.values[layer],
-        vector(plan, call), slopes, room, whole(call, "group"), np.int32(kv_heads),
-        real(call, "scale"), whole(call, "window"), whole(call, "chunked"),
-        real(call, "softcap"), writes=[room],
+        choices,
+        STEP, IndexArray("positions"), IndexArray("row_seqs"), IndexArray("seq_lens"),
+        IndexArray("tiles"), IndexArray("parts"), IndexArray("block_tables"), queries,
+        plan.store.keys[layer], plan.store.values[layer], sinks, slopes, partials, room,
+        whole(call, "group"), np.int32(kv_heads), real(call, "scale"), window, chunked,
+        real(call, "softcap"), writes=[room, partials] if partials else [room],
     )  # fmt: skip
+    if partials:
+        key = replace(choices[-1].key, function="attention_merge")
+        plan.emit(
+            [Choice(1, key, Grid("split_rows", lambda n: (heads * group, n), (group, 1)))],
+            IndexArray("positions"), IndexArray("part_starts"), partials, sinks, room, window,
+            chunked, writes=[],
+        )  # fmt: skip
     if is_rotated:  # values were, and so is their weighted sum
         plan.rooms[out] = _rotated(plan, room, q.rows, heads, value_dim)
 

@@ -1,7 +1,8 @@
 // Attention over the cache (cache.cl): partial softmaxes per TILE keys counted from position 0,
 // merged in order. A result has VALUE_DIM numbers. A work-group does PAIRS of a row and a head that
 // read the same keys: HEADS heads that share a key head, for up to ROWS rows of one sequence. Each
-// pair is computed as if it were alone.
+// pair is computed as if it were alone. With SPLIT a work-group does one tile of one row, and
+// attention_merge does what is left: the same additions in the same order.
 
 #define TILE 256
 #define PAIRS (ROWS * HEADS)
@@ -45,11 +46,41 @@ static inline int oldest_key(int position, int window, int chunked)
     return chunked ? position / window * window : larger(0, position - window + 1);
 }
 
-static inline Sight sight_of(int position, int first, int start)
+// One behind the last key. Without CAUSAL a row sees as far ahead as back.
+static inline int end_of_keys(int position, int window, int length)
 {
-    Sight sight = {position, larger(first, start), smaller(position + 1, start + TILE)};
-    return sight;
+    if (CAUSAL)
+        return position + 1;
+    return window ? smaller(position + window, length) : length;
 }
+
+// A softmax over the tiles so far.
+typedef struct {
+    float highest, total;
+} Softmax;
+
+// Adds a tile. What is there is to be multiplied by .x, and what the tile has by .y.
+static inline float2 add_tile(Softmax *all, float top, float sum)
+{
+    float merged = larger(all->highest, top);
+    float before = top == -INFINITY ? 1.0f : exp(all->highest - merged);
+    float now = top == -INFINITY ? 0.0f : exp(top - merged);
+    all->total = fused(all->total, before, sum * now);
+    all->highest = merged;
+    return (float2)(before, now);
+}
+
+// Adds the score of a key without a value; returns what the sum of values is to be multiplied by.
+static inline float add_sink(Softmax *all, __global const float *sink)
+{
+    if (!sink)
+        return 1.0f;
+    float merged = larger(all->highest, *sink), before = exp(all->highest - merged);
+    all->total = fused(all->total, before, exp(*sink - merged));
+    return before;
+}
+
+#define PARTIAL (VALUE_DIM + 2)  // numbers of a head's tile: top, sum, sums of values
 
 // acc[p] += weights[p][j] * value; a weight of 0 leaves it alone whatever the value is.
 #define ADD_WEIGHTED(type, load, d) \
@@ -69,22 +100,28 @@ static inline Sight sight_of(int position, int first, int start)
         } \
     }
 
-// tiles: first row and number of rows of each group of ROWS, read where ROWS > 1. slopes: by how
+// tiles: first row and number of rows of each group of ROWS, read where ROWS > 1. parts: row and
+// tile, and partials: PARTIAL numbers for each part and head, both where SPLIT. slopes: by how
 // much a head lowers a score per position of distance, or null. window, softcap: 0 is none;
 // chunked: windows begin at multiples of their size.
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 void attention(__global const int *step, __global const int *positions,
-               __global const int *row_seqs, __global const int *tiles,
+               __global const int *row_seqs, __global const int *seq_lens,
+               __global const int *tiles, __global const int *parts,
                __global const int *block_tables, __global const float *q,
                Cache keys, Cache values,
-               __global const float *sinks, __global const float *slopes, __global float *y,
+               __global const float *sinks, __global const float *slopes,
+               __global float *partials, __global float *y,
                int group, int kv_heads, float scale, int window, int chunked,
                float softcap)
 {
-    __local float room[WG], scores[PAIRS * TILE], result[PAIRS * VALUE_DIM];
+    __local float room[WG], scores[PAIRS * TILE];
     int lid = get_local_id(0), first_head = HEADS * get_group_id(0);
     int heads = HEADS * get_num_groups(0);
-#if ROWS == 1
+#if SPLIT
+    int row = parts[2 * get_group_id(1)], rows = 1;
+    partials += (get_group_id(1) * heads + first_head) * PARTIAL;
+#elif ROWS == 1
     int row = get_group_id(1), rows = 1;
 #else
     int row = tiles[2 * get_group_id(1)], rows = tiles[2 * get_group_id(1) + 1];
@@ -94,23 +131,36 @@ void attention(__global const int *step, __global const int *positions,
         kv_heads, first_head / (heads / kv_heads)
     };
     size_t query[PAIRS];  // missing rows repeat the last
-    float highest[PAIRS], total[PAIRS];
-    for (int p = 0; p < PAIRS; p++) {
+    for (int p = 0; p < PAIRS; p++)
         query[p] = (size_t)(row + smaller(p / HEADS, rows - 1)) * heads + first_head + p % HEADS;
-        highest[p] = -INFINITY;
-        total[p] = 0.0f;
+    int length = seq_lens[row_seqs[row]];
+    int end = end_of_keys(positions[row + rows - 1], window, length);
+    int earliest = oldest_key(positions[row], window, chunked);
+#if SPLIT
+    int start = TILE * parts[2 * get_group_id(1) + 1];
+    if (start + TILE <= earliest || start >= end)
+        return;
+#else
+    __local float result[PAIRS * VALUE_DIM];
+    Softmax all[PAIRS];
+    for (int p = 0; p < PAIRS; p++) {
+        all[p].highest = -INFINITY;
+        all[p].total = 0.0f;
     }
     for (int d = lid; d < PAIRS * VALUE_DIM; d += WG)
         result[d] = 0.0f;
-    int last = positions[row + rows - 1];
-    int earliest = oldest_key(positions[row], window, chunked);
-    for (int start = earliest / TILE * TILE; start <= last; start += TILE) {
-        int from = larger(earliest, start), to = smaller(last + 1, start + TILE);
+    for (int start = earliest / TILE * TILE; start < end; start += TILE)
+#endif
+    {
+        int from = larger(earliest, start), to = smaller(end, start + TILE);
         Sight sights[PAIRS];
-        float tops[PAIRS], before[PAIRS], now[PAIRS];
+        float tops[PAIRS];
+        float2 factors[PAIRS];
         for (int p = 0; p < PAIRS; p++) {
             int position = positions[query[p] / heads];
-            sights[p] = sight_of(position, oldest_key(position, window, chunked), start);
+            sights[p].position = position;
+            sights[p].from = larger(oldest_key(position, window, chunked), start);
+            sights[p].to = smaller(end_of_keys(position, window, length), start + TILE);
             tops[p] = -INFINITY;
         }
         for (int c = V * lid; c < TILE; c += V * WG) {
@@ -141,9 +191,11 @@ void attention(__global const int *step, __global const int *positions,
                     value = score[p] * scale;
                     if (softcap)
                         value = softcap * tanh(value / softcap);
-                    if (slopes)
+                    if (slopes) {
+                        floatV distance = convert_floatV(at - sights[p].position);
                         value = fused((floatV)(slopes[query[p] % heads]),
-                                      convert_floatV(at - sights[p].position), value);
+                                      CAUSAL ? distance : -fabs(distance), value);
+                    }
                     value = at < sights[p].from ? (floatV)(-INFINITY) : value;
                     value = at >= sights[p].to ? (floatV)(-INFINITY) : value;
                 }
@@ -161,40 +213,77 @@ void attention(__global const int *step, __global const int *positions,
                 sum += SUM_OF(weight);
             }
             sum = group_sum(sum, room);
-            float merged = larger(highest[p], top);
-            before[p] = top == -INFINITY ? 1.0f : exp(highest[p] - merged);
-            now[p] = top == -INFINITY ? 0.0f : exp(top - merged);
-            total[p] = fused(total[p], before[p], sum * now[p]);
-            highest[p] = merged;
+#if SPLIT
+            if (lid == 0) {
+                partials[p * PARTIAL] = top;
+                partials[p * PARTIAL + 1] = sum;
+            }
+#else
+            factors[p] = add_tile(all + p, top, sum);
+#endif
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int d = V * lid; d < VALUE_DIM; d += V * WG) {
             if (VALUES_IN_ROWS && d + V <= VALUE_DIM) {
                 ADD_WEIGHTED(floatV, VALUE_NUMBERS, d)
                 for (int p = 0; p < PAIRS; p++) {
+#if SPLIT
+                    storeV(acc[p], partials + p * PARTIAL + 2 + d);
+#else
                     __local float *own = result + p * VALUE_DIM + d;
-                    storeV(fused(loadV(own), (floatV)(before[p]), acc[p] * now[p]), own);
+                    storeV(fused(loadV(own), (floatV)(factors[p].x), acc[p] * factors[p].y), own);
+#endif
                 }
                 continue;
             }
             for (int e = d; e < smaller(d + V, VALUE_DIM); e++) {
                 ADD_WEIGHTED(float, VALUE_NUMBER, e)
                 for (int p = 0; p < PAIRS; p++) {
+#if SPLIT
+                    partials[p * PARTIAL + 2 + e] = acc[p];
+#else
                     __local float *own = result + p * VALUE_DIM + e;
-                    *own = fused(*own, before[p], acc[p] * now[p]);
+                    *own = fused(*own, factors[p].x, acc[p] * factors[p].y);
+#endif
                 }
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
+#if !SPLIT
     for (int p = 0; p < rows * HEADS; p++) {
-        float before = 1.0f;
-        if (sinks) {
-            float sink = sinks[query[p] % heads], merged = larger(highest[p], sink);
-            before = exp(highest[p] - merged);
-            total[p] = fused(total[p], before, exp(sink - merged));
-        }
+        float last = add_sink(all + p, sinks ? sinks + query[p] % heads : 0);
         for (int d = lid; d < VALUE_DIM; d += WG)
-            y[query[p] * VALUE_DIM + d] = result[p * VALUE_DIM + d] * before / total[p];
+            y[query[p] * VALUE_DIM + d] = result[p * VALUE_DIM + d] * last / all[p].total;
     }
+#endif
 }
+
+#if SPLIT
+
+// A work-group for each head of a row. part_starts: number of each row's first part.
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+void attention_merge(__global const int *positions, __global const int *part_starts,
+                     __global const float *partials, __global const float *sinks,
+                     __global float *y, int window, int chunked)
+{
+    int lid = get_local_id(0), head = get_group_id(0), heads = get_num_groups(0);
+    int row = get_group_id(1), position = positions[row];
+    float result[(VALUE_DIM + WG - 1) / WG];
+    for (int d = lid; d < VALUE_DIM; d += WG)
+        result[d / WG] = 0.0f;
+    Softmax all = {-INFINITY, 0.0f};
+    int tile = oldest_key(position, window, chunked) / TILE;
+    for (; tile <= position / TILE; tile++) {
+        __global const float *own =
+            partials + ((size_t)(part_starts[row] + tile) * heads + head) * PARTIAL;
+        float2 factors = add_tile(&all, own[0], own[1]);
+        for (int d = lid; d < VALUE_DIM; d += WG)
+            result[d / WG] = fused(result[d / WG], factors.x, own[2 + d] * factors.y);
+    }
+    float last = add_sink(&all, sinks ? sinks + head : 0);
+    for (int d = lid; d < VALUE_DIM; d += WG)
+        y[((size_t)row * heads + head) * VALUE_DIM + d] = result[d / WG] * last / all.total;
+}
+
+#endif

@@ -30,7 +30,7 @@ static inline floatV numbers_at(Cache plane, int type, size_t place, int shift)
     if (type == TYPE_F32)
         return loadV((__global const float *)plane + place);
     if (type == TYPE_F16)
-        return half_bits(convert_uintV(loadV((__global const ushort *)plane + place)));
+        return load_halves((__global const half *)plane + place);
     intV bytes = convert_intV(loadV(plane + place));
     if (type == TYPE_Q8_0)
         return convert_floatV((bytes ^ 128) - 128);
@@ -66,7 +66,7 @@ static inline floatV key_scales(Cache keys, int d, int j)
     if (!IS_QUANTIZED(KEY_TYPE))
         return 1.0f;
     Cache scales = keys + PLANE_BYTES(KEY_TYPE, HEAD_DIM);
-    return half_bits(convert_uintV(loadV((__global const ushort *)scales + d / 32 * KV_BLOCK + j)));
+    return load_halves((__global const half *)scales + d / 32 * KV_BLOCK + j);
 }
 
 static inline float key_scale(Cache keys, int d, int j)

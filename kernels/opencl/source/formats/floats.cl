@@ -5,5 +5,5 @@
 #elif defined IS_BF16
 #define LOAD_WEIGHT(p) as_floatV(convert_uintV(loadV((__global const ushort *)(p))) << 16)
 #else
-#define LOAD_WEIGHT(p) half_bits(convert_uintV(loadV((__global const ushort *)(p))))
+#define LOAD_WEIGHT(p) load_halves((__global const half *)(p))
 #endif
