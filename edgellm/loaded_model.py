@@ -3,6 +3,7 @@
 Knows nothing of other models, requests or callers.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -68,6 +69,8 @@ class LoadedModel:
         self._draft_bytes = draft_bytes
         self.head = head or PooledHead()
         self._template: ChatTemplate | None = None
+        self._words: Words | None = None
+        self._making_words = threading.Lock()
 
     @cached_property
     def session_key(self) -> Key:
@@ -97,10 +100,13 @@ class LoadedModel:
         """How the file wants a {query} and a {document} put together, if it says so."""
         return self._file.string("tokenizer.chat_template.rerank")
 
-    @cached_property
+    @property
     def words(self) -> Words:
-        """The vocabulary for constraints; made when one is first asked for."""
-        return Words(self.tokenizer)
+        """The vocabulary for constraints; made once, when one is first asked for."""
+        with self._making_words:
+            if self._words is None:
+                self._words = Words(self.tokenizer)
+            return self._words
 
     def chat_ids(
         self, messages: Messages, tools: list[Message] | None = None, **variables: Any

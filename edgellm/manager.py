@@ -57,7 +57,8 @@ class Manager:
     report: is told how a model that must be fetched first comes in, and what users should know.
     memory: bytes for all models together; None: what is free when the first one is loaded.
     keep_alive, options: of models that are stored here and come in because a request names them:
-    seconds that they stay unused (negative: for ever), and how they are loaded.
+    seconds that they stay unused (negative: for ever), and how they are loaded. expects_forms:
+    the first answer of a given form is not to wait, nor to make others wait.
     """
 
     def __init__(
@@ -66,12 +67,15 @@ class Manager:
         memory: int | None = None,
         keep_alive: float = KEEP_ALIVE,
         options: LoadOptions | None = None,
+        expects_forms: bool = False,
     ) -> None:
         self._report = report
         self._thread = EngineThread()  # before the backends, so that it ends before them
         note = report.note if report else _log.warning
         self._backends = Backends(note)
-        self._loader = ModelLoader(self._backends, note, options or LoadOptions(), keep_alive)
+        self._loader = ModelLoader(
+            self._backends, note, options or LoadOptions(), keep_alive, expects_forms
+        )
         self._pool = ModelPool(self._thread, self._loader, memory)
         self._request_ids = count(1)
 

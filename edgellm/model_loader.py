@@ -4,12 +4,15 @@ Knows nothing of the models that are loaded already.
 """
 
 import os
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgellm.backends import Backends, Note
+from edgellm.errors import EdgeLLMError
 from edgellm.gguf_loader import open_gguf
 from edgellm.loaded_model import LoadedModel, load_model
 from edgellm.model_pool import Source
@@ -26,16 +29,23 @@ class ModelLoader:
     """The Loader of a ModelPool. note: is told what users should know.
 
     options, keep_alive: of models that are stored here and come in because they are named: how
-    they are loaded, and the seconds that they stay unused (negative: for ever).
+    they are loaded, and the seconds that they stay unused (negative: for ever). expects_forms:
+    answers of a given form will be asked for, so that their vocabulary is made ahead.
     """
 
     def __init__(
-        self, backends: Backends, note: Note, options: LoadOptions, keep_alive: float = KEEP_ALIVE
+        self,
+        backends: Backends,
+        note: Note,
+        options: LoadOptions,
+        keep_alive: float = KEEP_ALIVE,
+        expects_forms: bool = False,
     ) -> None:
         self._backends = backends
         self._note = note
         self._options = options
         self._keep_alive = None if keep_alive < 0 else keep_alive
+        self._expects_forms = expects_forms
 
     def find(self, name: str) -> Source | None:
         """A model that was pulled under this name; None when there is none. Never a path."""
@@ -56,12 +66,20 @@ class ModelLoader:
         if memory is not None and (most is None or most > memory):
             options = replace(options, memory_limit=max(1, memory))
         path, name, draft = source.path, source.name, source.draft
-        return load_model(path, name, options, source.sampling, self._backends, note, draft)
+        model = load_model(path, name, options, source.sampling, self._backends, note, draft)
+        if self._expects_forms and model.info.generates:
+            threading.Thread(target=_make_words, args=(model,), daemon=True).start()
+        return model
 
     def needed(self, source: Source) -> int:
         """Bytes of the weights and of two contexts: windows take more than what they show."""
         files = [source.path] if source.draft is None else [source.path, source.draft]
         return sum(_needed(path, source.options.context_length) for path in files)
+
+
+def _make_words(model: LoadedModel) -> None:
+    with suppress(EdgeLLMError):  # the request that wants them is told
+        model.words  # noqa: B018
 
 
 def _needed(path: Path, context_length: int | None) -> int:

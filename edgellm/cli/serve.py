@@ -175,7 +175,7 @@ async def _serve(
     if args.private:
         _stop_with_parent(loop, stop)
     others = replace(load, adapters=(), draft=None)  # files that are made for one model
-    manager = Manager(report, load.memory_limit, args.keep_alive, others)
+    manager = Manager(report, load.memory_limit, args.keep_alive, others, not args.private)
     async with LocalClient(manager) as client:
         service = Service(client, settings)
         service.reload_catalog()

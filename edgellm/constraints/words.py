@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from edgellm.errors import RequestError
 from edgellm.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -21,16 +22,20 @@ _INSIDE_TEXT = (rb'"[}\]]*', b"@", b"[Zz]", rb"[.:/-]", rb"[!#-&(-,;-?\[\]-`{-~]
 
 
 class Words:
-    """Takes as long as going through all tokens. vocab_size: that of the tokenizer. pieces: the
-    bytes of each token.
+    """Takes as long as going through all tokens, during much of which llguidance lets no other
+    thread run. vocab_size: that of the tokenizer. pieces: the bytes of each token.
 
     can_force: whether text in the middle of an answer is tokenised as it would be alone, so that
-    tokens can be said for certain.
+    tokens can be said for certain. RequestError for a vocabulary without an end of generation.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         from llguidance import LLTokenizer
 
+        if not tokenizer.eog_ids:
+            raise RequestError(
+                "this model has no token that ends an answer: no form can be asked for"
+            )
         self.vocab_size = tokenizer.vocab_size
         self.eog_ids = tokenizer.eog_ids
         self.can_force = not tokenizer.space_prefix
@@ -60,13 +65,11 @@ class Words:
         return self._kinds(_INSIDE_TEXT)
 
     def _kinds(self, patterns: tuple[bytes, ...]) -> tuple[Allowed, ...]:
-        """Per pattern the tokens that are wholly of this form."""
-        forms = [re.compile(pattern).fullmatch for pattern in patterns]
-        found = (
-            np.fromiter((form(piece) is not None for piece in self.pieces), np.bool_)
-            for form in forms
-        )
-        return tuple(some & ~self.ends for some in found)
+        """Per pattern the tokens that are wholly of this form, and of none before it."""
+        match = re.compile(b"|".join(b"(%s)" % pattern for pattern in patterns)).fullmatch
+        found = ((form.lastindex if (form := match(p)) else None) or 0 for p in self.pieces)
+        kinds = np.where(self.ends, 0, np.fromiter(found, np.int8, len(self.pieces)))
+        return tuple(kinds == number for number in range(1, len(patterns) + 1))
 
     def unpacked(self, bits: bytes) -> Allowed:
         """A mask of llguidance as one entry per token."""
