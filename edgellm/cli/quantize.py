@@ -1,32 +1,54 @@
-"""`edgellm quantize IN OUT --type T`: writes a model in fewer bits."""
+"""`edgellm quantize IN OUT`: writes a model in fewer bits, of a mixture or for a size."""
 
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from edgellm.cli.options import size
 from edgellm.cli.output import byte_size, print_fields, print_json, print_table
 from edgellm.errors import RequestError
 from edgellm.gguf_loader import GGUFFile, check_free, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.pull import resolve
 from edgellm.quantize.importance import Importance, read_importance
-from edgellm.quantize.plan import Plan, is_requantized, make_plan, parse_override
+from edgellm.quantize.plan import (
+    Override,
+    Plan,
+    is_requantized,
+    make_plan,
+    parse_override,
+    type_name,
+)
 from edgellm.quantize.recipes import RECIPES
+from edgellm.quantize.target import CANDIDATES, Target, plan_for
 from edgellm.quantize.write import Watch, check_output, write_quantized
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="IN", help="a stored model's name or a GGUF file")
     parser.add_argument("output", metavar="OUT", nargs="?", help="the file to write")
+    wanted = parser.add_mutually_exclusive_group(required=True)
+    wanted.add_argument(
+        "--type", metavar="TYPE", help=f"by llama.cpp's names: {', '.join(RECIPES)}"
+    )
+    wanted.add_argument(
+        "--target-size",
+        type=size,
+        metavar="SIZE",
+        help="the most that the file may have, such as 2.5G: types are chosen tensor by tensor, "
+        "for the least error of what is tried",
+    )
+    wanted.add_argument(
+        "--target-bpw", type=float, metavar="BITS", help="the same, as bits for each weight"
+    )
     parser.add_argument(
-        "--type",
-        required=True,
-        metavar="TYPE",
-        help=f"by llama.cpp's names: {', '.join(RECIPES)}",
+        "--candidates",
+        metavar="TYPE,...",
+        help=f"types to choose from for a target (default {','.join(CANDIDATES)})",
     )
     parser.add_argument(
         "--tensor-type",
@@ -57,19 +79,54 @@ def run(args: argparse.Namespace) -> int:
         raise RequestError(f"--threads is {args.threads}, expected 1 or more", "threads")
     if args.output is None and not args.dry_run:
         raise RequestError("no OUT: say which file to write, or --dry-run", "output")
+    if args.type is not None and args.candidates is not None:
+        raise RequestError("--candidates is for --target-size and --target-bpw", "candidates")
+    if args.type is None and args.pure:
+        raise RequestError("--pure is for --type: a target has types of its own", "pure")
     overrides = [parse_override(text) for text in args.tensor_type]
     importance = None if args.imatrix is None else read_importance(args.imatrix)
     with open_gguf(resolve(args.model, fetch=False)) as file:
-        plan = make_plan(file, args.type, overrides, importance is not None, args.pure)
+        errors: Mapping[str, float] = {}
+        if args.type is None:
+            plan, errors = _plan_for_target(args, file, overrides, importance)
+        else:
+            plan = make_plan(file, args.type, overrides, importance is not None, args.pure)
         _note(plan, importance)
-        size = None if args.dry_run else _write(args, file, plan, importance)
+        written = None if args.dry_run else _write(args, file, plan, importance)
     if args.json:
-        print_json(_report(plan, size))
+        print_json(_report(plan, written, errors))
     elif args.dry_run:
-        _print_plan(plan)
+        _print_plan(plan, errors)
     else:
-        _print_result(plan, args.output, size)
+        _print_result(plan, args.output, written)
     return 0
+
+
+def _plan_for_target(
+    args: argparse.Namespace,
+    file: GGUFFile,
+    overrides: Sequence[Override],
+    importance: Importance | None,
+) -> tuple[Plan, Mapping[str, float]]:
+    """The plan, and the error that is reckoned with, by tensor name."""
+    if args.target_bpw is not None and not 0 < args.target_bpw < 64:
+        raise RequestError(
+            f"--target-bpw is {args.target_bpw:g}, expected more than 0", "target_bpw"
+        )
+    types = CANDIDATES
+    if args.candidates is not None:
+        types = tuple(map(type_name, args.candidates.split(",")))
+    with _progress("trying types") as watch:
+        plan, chosen = plan_for(
+            file,
+            Target(args.target_size, args.target_bpw),
+            types,
+            {} if importance is None else importance.means,
+            args.threads or usable_threads(),
+            overrides,
+            watch=watch,
+        )
+    return plan, {name: choice.error for name, choice in chosen.items()}
 
 
 def _write(
@@ -78,7 +135,7 @@ def _write(
     path = Path(args.output)
     check_output(file, path)
     check_free(path, args.force)
-    with _progress() as watch:
+    with _progress("quantising") as watch:
         return write_quantized(
             file,
             plan,
@@ -118,7 +175,7 @@ def _parameters(plan: Plan) -> int:
     return sum(planned.tensor.num_elements for planned in plan.tensors)
 
 
-def _report(plan: Plan, size: int | None) -> dict[str, Any]:
+def _report(plan: Plan, size: int | None, errors: Mapping[str, float]) -> dict[str, Any]:
     return {
         "type": plan.name,
         "bytes": plan.nbytes,
@@ -132,15 +189,16 @@ def _report(plan: Plan, size: int | None) -> dict[str, Any]:
                 "type": planned.type,
                 "bytes": planned.nbytes,
                 "fallback_of": planned.fallback_of,
+                "error": errors.get(planned.tensor.name),
             }
             for planned in plan.tensors
         ],
     }
 
 
-def _print_plan(plan: Plan) -> None:
+def _print_plan(plan: Plan, errors: Mapping[str, float]) -> None:
     print_table(
-        ("TENSOR", "SHAPE", "FROM", "TYPE", "BYTES"),
+        ("TENSOR", "SHAPE", "FROM", "TYPE", "BYTES", *(("ERROR",) if errors else ())),
         [
             (
                 planned.tensor.name,
@@ -148,6 +206,7 @@ def _print_plan(plan: Plan) -> None:
                 planned.tensor.type_name,
                 planned.type + (f" (for {planned.fallback_of})" if planned.fallback_of else ""),
                 f"{planned.nbytes:,}",
+                *((_error(errors.get(planned.tensor.name)),) if errors else ()),
             )
             for planned in plan.tensors
         ],
@@ -155,6 +214,10 @@ def _print_plan(plan: Plan) -> None:
     before = sum(planned.tensor.nbytes for planned in plan.tensors)
     print()
     print_fields([("before", byte_size(before)), ("after", _size(plan))])
+
+
+def _error(share: float | None) -> str:
+    return "" if share is None else f"{share:.3%}"
 
 
 def _print_result(plan: Plan, path: str, size: int | None) -> None:
@@ -170,7 +233,7 @@ def _size(plan: Plan) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Watch | None]:
+def _progress(task: str) -> Iterator[Watch | None]:
     """A bar on standard error when that is a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -179,7 +242,7 @@ def _progress() -> Iterator[Watch | None]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("quantising", total=None)
+        bar = progress.add_task(task, total=None)
 
         def watch(done: int, total: int, name: str) -> None:
             progress.update(bar, completed=done, total=total, description=name)

@@ -2,7 +2,8 @@
 pattern, and what fits. Reads metadata and shapes, no tensor data."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,10 +97,11 @@ def parse_override(text: str) -> Override:
         raise RequestError(
             f"{pattern!r} is no regular expression: {error}", "tensor_type"
         ) from None
-    return Override(compiled, _type_name(name))
+    return Override(compiled, type_name(name))
 
 
-def _type_name(text: str) -> str:
+def type_name(text: str) -> str:
+    """The name of a type that can be written; RequestError when there is none."""
     names = [fmt.name for fmt in FORMATS.values() if fmt.quantize is not None]
     if text.upper() not in names:
         raise RequestError(
@@ -110,7 +112,7 @@ def _type_name(text: str) -> str:
 
 def make_plan(
     file: GGUFFile,
-    type_name: str,
+    mixture: str,
     overrides: Sequence[Override] = (),
     has_importance: bool = False,
     pure: bool = False,
@@ -120,26 +122,55 @@ def make_plan(
     overrides: the first that fits counts. pure: every matrix gets the mixture's base type.
     RequestError for a type that there is not, and for a pattern that is found nowhere.
     """
-    name = recipe_name(type_name)
+    name = recipe_name(mixture)
     recipe = RECIPES[name]
+    asked = _asked(file, overrides)
     tensors = list(file.tensors.values())
-    for override in overrides:
-        if not any(override.pattern.search(tensor.name) for tensor in tensors):
-            raise RequestError(
-                f"{override.pattern.pattern!r} is found in no tensor's name", "tensor_type"
-            )
-    places = _Places(file, filter(_may_change, tensors), has_importance)
+    places = _Places(file, filter(may_change, tensors), has_importance)
     planned = []
     for tensor in tensors:
         wanted = tensor.type_name
-        if _may_change(tensor):
-            asked = next((o.type for o in overrides if o.pattern.search(tensor.name)), None)
-            wanted = asked or (recipe.base if pure else _by_rules(name, recipe, tensor, places))
-        planned.append(_fitting(tensor, wanted))
+        if may_change(tensor):
+            wanted = recipe.base if pure else _by_rules(name, recipe, tensor, places)
+        planned.append(_fitting(tensor, asked.get(tensor.name, wanted)))
     return Plan(name, recipe.file_type, tuple(planned))
 
 
-def _may_change(tensor: TensorInfo) -> bool:
+def plan_of(file: GGUFFile, types: Mapping[str, str], overrides: Sequence[Override] = ()) -> Plan:
+    """The plan that gives tensors these types, and leaves the others as they are.
+
+    overrides: go before. The file says that it is of the mixture whose base most weights have.
+    """
+    asked = _asked(file, overrides)
+    planned = tuple(
+        _fitting(tensor, asked.get(tensor.name) or types.get(tensor.name, tensor.type_name))
+        for tensor in file.tensors.values()
+    )
+    weights: Counter[str] = Counter()
+    for one in planned:
+        weights[one.type] += one.tensor.num_elements
+    most = max(weights, key=weights.__getitem__, default="F32")
+    file_type = next((r.file_type for r in RECIPES.values() if r.base == most), 0)
+    return Plan(f"chosen, most of it {most}", file_type, planned)
+
+
+def _asked(file: GGUFFile, overrides: Sequence[Override]) -> dict[str, str]:
+    """Types asked for by pattern, by tensor name; RequestError for a pattern found nowhere."""
+    for override in overrides:
+        if not any(override.pattern.search(name) for name in file.tensors):
+            raise RequestError(
+                f"{override.pattern.pattern!r} is found in no tensor's name", "tensor_type"
+            )
+    found = {}
+    for tensor in filter(may_change, file.tensors.values()):
+        types = (o.type for o in overrides if o.pattern.search(tensor.name))
+        if (wanted := next(types, None)) is not None:
+            found[tensor.name] = wanted
+    return found
+
+
+def may_change(tensor: TensorInfo) -> bool:
+    """Whether it is a matrix that other types are for."""
     is_matrix = any(extent > 1 for extent in tensor.shape[1:])
     kept = any(part in tensor.name for part in _KEPT)
     known = tensor.type_id in FORMATS

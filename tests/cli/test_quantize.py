@@ -30,7 +30,9 @@ def test_a_file_is_written(model: Path, tmp_path: Path, capsys: pytest.CaptureFi
     report = json.loads(capsys.readouterr().out)
     assert report["file_size"] == out.stat().st_size
     assert report["type"] == "Q8_0"
-    assert {"name", "shape", "from", "type", "bytes", "fallback_of"} == report["tensors"][0].keys()
+    assert {"name", "shape", "from", "type", "bytes", "fallback_of", "error"} == report["tensors"][
+        0
+    ].keys()
 
 
 def test_a_dry_run_writes_nothing(
@@ -53,6 +55,13 @@ def test_a_dry_run_writes_nothing(
         (["OUT", "--type", "Q8_0", "--threads", "0"], "expected 1 or more"),
         (["OUT", "--type", "Q8_0", "--tensor-type", "x"], "expected REGEX=TYPE"),
         (["OUT", "--type", "Q8_0", "--imatrix", "MODEL"], "no importance matrix"),
+        (["OUT", "--target-size", "1000"], "allow smaller types, or more bytes"),
+        (["OUT", "--target-bpw", "-1"], "expected more than 0"),
+        (["OUT", "--target-bpw", "nan"], "expected more than 0"),
+        (["OUT", "--target-bpw", "5", "--type", "Q8_0"], "not allowed with"),
+        (["OUT", "--target-bpw", "5", "--pure"], "--pure is for --type"),
+        (["OUT", "--target-bpw", "5", "--candidates", "Q8_0,Q9"], "there is no type 'Q9'"),
+        (["OUT", "--type", "Q8_0", "--candidates", "Q8_0"], "--candidates is for"),
         (["nowhere/OUT", "--type", "Q8_0"], "cannot be written"),
     ],
 )
@@ -69,3 +78,20 @@ def test_bad_usage(
     assert main(["quantize", str(model), *words]) == 2
     assert message in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_size_instead_of_a_type(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.gguf"
+    limit = model.stat().st_size // 2
+    assert main(["quantize", str(model), str(out), "--target-size", str(limit), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["file_size"] == out.stat().st_size <= limit
+    errors = {tensor["name"]: tensor["error"] for tensor in report["tensors"]}
+    assert errors["blk.0.ffn_up.weight"] > 0 and errors["output_norm.weight"] is None
+    words = ["quantize", str(model), "--target-bpw", "9", "--candidates", "q8_0,q4_0", "--dry-run"]
+    assert main(words) == 0
+    table = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert table[0][-1] == "ERROR"
+    assert {row[3] for row in table if row[0].endswith("attn_q.weight")} <= {"Q8_0", "Q4_0", "F16"}
