@@ -14,7 +14,15 @@ from edgellm.gguf_loader.strings import StringArray
 from edgellm.gguf_loader.tensors import TensorInfo
 from edgellm.gguf_loader.types import GGML_TYPES, REMOVED_TYPES, GGMLType
 from edgellm.gguf_loader.values import Value
-from edgellm.gguf_loader.writer import Chunks, NewTensor, NewValue, check_free, entry, write_gguf
+from edgellm.gguf_loader.writer import (
+    Chunks,
+    NewTensor,
+    NewValue,
+    check_free,
+    entry,
+    write_gguf,
+    write_header,
+)
 
 __all__ = [
     "GGML_TYPES",
@@ -31,4 +39,5 @@ __all__ = [
     "entry",
     "open_gguf",
     "write_gguf",
+    "write_header",
 ]

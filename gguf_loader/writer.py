@@ -10,7 +10,7 @@ older file of the name keeps that one.
 import os
 import secrets
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -25,6 +25,7 @@ from edgellm.gguf_loader.header import MAGIC
 from edgellm.gguf_loader.types import GGML_TYPES
 
 _VERSION = 3
+_ALIGNMENT = 32
 _BOOL, _STRING, _ARRAY = 7, 8, 9
 _DTYPES = {
     "uint8": 0,
@@ -70,7 +71,7 @@ def write_gguf(
     entries: Sequence[bytes],
     tensors: Sequence[NewTensor],
     data: Iterable[Chunks],
-    alignment: int = 32,
+    alignment: int = _ALIGNMENT,
     replace: bool = False,
 ) -> int:
     """Writes a file and returns its size.
@@ -98,6 +99,26 @@ def write_gguf(
     return size
 
 
+def write_header(
+    path: Path, entries: Sequence[bytes], tensors: Sequence[NewTensor], known: Mapping[str, bytes]
+) -> None:
+    """Writes a file whose tensors are zeros that take no room on most disks, but for those that
+    are known by name: to see what a loader makes of it. GGUFError when the disk says no.
+    """
+    try:
+        with open(path, "wb") as stream:
+            end = _write_table(stream, entries, tensors, _ALIGNMENT)
+            start, offset = stream.tell(), 0
+            for tensor in tensors:
+                if tensor.name in known:
+                    stream.seek(start + offset)
+                    stream.write(known[tensor.name])
+                offset += tensor.nbytes + -tensor.nbytes % _ALIGNMENT
+            stream.truncate(start + end)
+    except OSError as error:
+        raise GGUFError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
 def check_free(path: Path, replace: bool = False) -> None:
     """GGUFError when a file is there and does not give way, or there is no folder for it."""
     if not replace and path.exists():
@@ -123,6 +144,20 @@ def _write(
     data: Iterable[Chunks],
     alignment: int,
 ) -> None:
+    _write_table(stream, entries, tensors, alignment)
+    for tensor, chunks in zip(tensors, data, strict=True):
+        written = 0
+        for chunk in chunks:
+            written += stream.write(chunk.data if isinstance(chunk, np.ndarray) else chunk)
+        if written != tensor.nbytes:
+            raise ValueError(f"{tensor.name} has {tensor.nbytes} bytes and {written} were given")
+        stream.write(bytes(-written % alignment))
+
+
+def _write_table(
+    stream: BinaryIO, entries: Sequence[bytes], tensors: Sequence[NewTensor], alignment: int
+) -> int:
+    """All that comes before the data; gives the bytes that the data take."""
     stream.write(MAGIC + struct.pack("<IQQ", _VERSION, len(tensors), len(entries)))
     for one in entries:
         stream.write(one)
@@ -132,13 +167,7 @@ def _write(
         stream.write(_text(tensor.name) + shape + struct.pack("<IQ", tensor.type_id, offset))
         offset += tensor.nbytes + -tensor.nbytes % alignment
     stream.write(bytes(-stream.tell() % alignment))
-    for tensor, chunks in zip(tensors, data, strict=True):
-        written = 0
-        for chunk in chunks:
-            written += stream.write(chunk.data if isinstance(chunk, np.ndarray) else chunk)
-        if written != tensor.nbytes:
-            raise ValueError(f"{tensor.name} has {tensor.nbytes} bytes and {written} were given")
-        stream.write(bytes(-written % alignment))
+    return offset
 
 
 def _text(text: str) -> bytes:

@@ -1,7 +1,6 @@
-"""Writes a checkpoint as a GGUF file: names and shapes checked, tensors by strips of rows."""
+"""Writes a checkpoint as a GGUF file, tensors by strips of rows."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,36 +8,37 @@ import numpy as np
 import numpy.typing as npt
 
 from edgellm.convert.checkpoint import Checkpoint
-from edgellm.convert.families import FAMILIES, Family, rotated_pairs, settings_of
-from edgellm.convert.safetensors import Stored
-from edgellm.convert.settings import Settings
+from edgellm.convert.keys import Keys
+from edgellm.convert.plan import Planned, make_plan
 from edgellm.convert.vocabulary import vocabulary
-from edgellm.errors import GGUFError, RequestError
-from edgellm.gguf_loader import NewTensor, NewValue, entry, write_gguf
-from edgellm.kernels.formats import by_name, dequantize_rows, quantize_rows
+from edgellm.convert.weight import STRIP, Weight
+from edgellm.errors import RequestError
+from edgellm.gguf_loader import entry, write_gguf
+from edgellm.kernels.formats import FORMATS, by_name, quantize_rows
 
-Rows = npt.NDArray[np.intp]
-Shape = tuple[int, ...]
-Watch = Callable[[int, int, str], None]  # (tensors done, tensors in all, name)
+Watch = Callable[[int, int, str], None]  # (bytes written, bytes in all, name)
 
 AUTO = "auto"
-FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32, "Q8_0": 7}
-_FLOATS = ("F32", "F16", "BF16")
-_STRIP = 1 << 20  # weights converted at a time
-_LAYER = re.compile(r"blk\.(\d+)\.(.+)")
-_SKIPPED = ("rotary_emb.inv_freq",)
+# What each writable type is as general.file_type, "mostly" it; None where llama.cpp has no number.
+FILE_TYPES = {
+    **{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10},
+    **{"Q3_K": 12, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18, "IQ4_NL": 25, "IQ4_XS": 30, "BF16": 32},
+    **{"TQ1_0": 36, "TQ2_0": 37, "MXFP4": 38, "NVFP4": 39},
+}
+TYPES = tuple(fmt.name for fmt in FORMATS.values() if fmt.quantize and fmt.name in FILE_TYPES)
+# Small matrices that are not multiplied with, or that choose: as GGUF files have them.
+_KEPT = (
+    *("_norm.weight", "ffn_gate_inp.weight", "position_embd.weight", "token_types.weight"),
+    *("ssm_conv1d.weight", "shortconv.conv.weight", "ssm_a", "ssm_d", "ffn_gate_inp_shexp.weight"),
+)
 
 
-@dataclass(frozen=True, eq=False)
-class _Tensor:
-    """A tensor to be written. rows: the order of the stored ones, if it is another. shift: is
-    added to each number."""
+@dataclass(frozen=True)
+class Written:
+    """A file's size in bytes, its tensors, and how many of each type."""
 
-    name: str
-    stored: Stored
-    type: str
-    rows: Rows | None = None
-    shift: float = 0.0
+    size: int
+    types: dict[str, int]
 
 
 def write_converted(
@@ -48,208 +48,89 @@ def write_converted(
     rule: str | None = None,
     replace: bool = False,
     watch: Watch | None = None,
-) -> int:
-    """Writes the file and returns its size.
+) -> Written:
+    """Writes the file whole, or not at all.
 
-    type_name: of matrices, one of FILE_TYPES, or AUTO for what they are stored in; vectors are F32.
+    type_name: of matrices, one of TYPES, or AUTO for what holds what is stored; vectors are F32.
     rule: the pre-tokenizer's, where it cannot be told. GGUFError for the folder, RequestError for
     what cannot be done.
     """
-    family = _family(checkpoint)
-    config_path = checkpoint.folder / "config.json"
-    values = {**family.defaults, **settings_of(family, checkpoint.config)}
-    settings = Settings(config_path, values)
-    tensors = _tensors(checkpoint, family, settings, type_name)
-    keys: dict[str, NewValue] = {
-        "general.architecture": family.architecture,
+    plan = make_plan(checkpoint, lambda name, weight: _type(name, weight, type_name))
+    table = next(p for p in plan.tensors if p.name == "token_embd.weight")
+    keys: Keys = {
+        "general.architecture": plan.architecture,
         "general.type": "model",
         "general.name": checkpoint.folder.resolve().name,
-        "general.file_type": FILE_TYPES[tensors[0].type],
+        "general.file_type": FILE_TYPES[_most(plan.tensors)],
         "general.quantization_version": 2,
+        **plan.keys,
+        **vocabulary(checkpoint.folder, table.weight.shape[0], rule),
     }
-    own = {**settings.common(), **family.keys(settings)}
-    keys |= {f"{family.architecture}.{name}": value for name, value in own.items()}
-    keys |= vocabulary(checkpoint.folder, settings.integer("vocab_size"), rule)
-    new = [NewTensor(t.name, t.stored.shape[::-1], by_name(t.type).type_id) for t in tensors]
-    data = _data(tensors, watch)
-    factors = settings.rope_factors()
-    if factors is not None:
-        new.append(NewTensor("rope_freqs.weight", factors.shape, by_name("F32").type_id))
-        data = _with(data, factors.astype("<f4").view(np.uint8))
-    entries = [entry(key, value) for key, value in keys.items()]
-    return write_gguf(path, entries, new, data, replace=replace)
+    written = write_gguf(
+        path,
+        [entry(key, value) for key, value in keys.items()],
+        [planned.tensor for planned in plan.tensors],
+        _data(plan.tensors, watch),
+        replace=replace,
+    )
+    types: dict[str, int] = {}
+    for planned in plan.tensors:
+        types[planned.type] = types.get(planned.type, 0) + 1
+    return Written(written, types)
 
 
-def _family(checkpoint: Checkpoint) -> Family:
-    names = checkpoint.config.get("architectures")
-    name = str(names[0]) if isinstance(names, list) and names else "model of no architecture"
-    if name not in FAMILIES:
-        raise RequestError(
-            f"{checkpoint.folder}: holds a {name}, which cannot be converted yet: one of "
-            f"{', '.join(FAMILIES)} is expected",
-            "folder",
-        )
-    quantised = checkpoint.config.get("quantization_config")
-    if quantised is not None:
-        method = quantised.get("quant_method") if isinstance(quantised, dict) else quantised
-        raise RequestError(
-            f"{checkpoint.folder}: is quantised ({method}), which cannot be converted yet: take "
-            "the checkpoint that it was made from",
-            "folder",
-        )
-    return FAMILIES[name]
+def _most(tensors: tuple[Planned, ...]) -> str:
+    """The type of most numbers."""
+    counts: dict[str, int] = {}
+    for planned in tensors:
+        numbers = planned.weight.rows * planned.weight.columns
+        counts[planned.type] = counts.get(planned.type, 0) + numbers
+    return max(counts, key=lambda name: counts[name])
 
 
-def _tensors(
-    checkpoint: Checkpoint, family: Family, settings: Settings, type_name: str
-) -> list[_Tensor]:
-    """The tensors in the order of layers, embeddings first."""
-    translate = _names(family.architecture, settings.integer("num_hidden_layers"))
-    found: dict[str, Stored] = {}
-    for name, stored in checkpoint.tensors.items():
-        if name.startswith(family.left) or name.endswith(_SKIPPED):
-            continue
-        if settings.tied and name.endswith("lm_head.weight"):
-            continue
-        new = translate(name.replace("language_model.", "", 1))
-        if new is None:
-            raise GGUFError(
-                f"{stored.path}: the tensor {name!r} has no place in {family.architecture}"
-            )
-        found[new] = stored
-    _check(checkpoint.folder, found, settings)
-    heads = {"attn_q": settings.heads, "attn_k": settings.kv_heads}
-    tensors = []
-    for name in sorted(found, key=_place):
-        stored = found[name]
-        rows, part = None, name.split(".")[-2]
-        if family.pairs and part in heads:
-            rows = rotated_pairs(stored.shape[0], heads[part])
-        shift = family.norm_shift if name.endswith("norm.weight") else 0.0
-        tensors.append(_Tensor(name, stored, _type(stored, type_name), rows, shift))
-    return tensors
-
-
-def _names(architecture: str, layers: int) -> Callable[[str], str | None]:
-    """From a checkpoint's names of tensors to GGUF's, None for one without."""
-    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map  # takes a while
-
-    arch = next(arch for arch, name in MODEL_ARCH_NAMES.items() if name == architecture)
-    known = get_tensor_name_map(arch, layers)
-
-    def translate(name: str) -> str | None:
-        new: str | None = known.get_name(name, try_suffixes=(".weight", ".bias"))
-        return new
-
-    return translate
-
-
-def _place(name: str) -> tuple[int, int, str]:
-    layer = _LAYER.match(name)
-    if layer:
-        return 1, int(layer[1]), layer[2]
-    return (0 if name == "token_embd.weight" else 2), 0, name
-
-
-def _type(stored: Stored, type_name: str) -> str:
-    if stored.dtype not in _FLOATS:
-        raise RequestError(
-            f"{stored.path}: tensor {stored.name!r} is {stored.dtype}, expected one of "
-            f"{', '.join(_FLOATS)}",
-            "folder",
-        )
-    if len(stored.shape) < 2:
+def _type(name: str, weight: Weight, type_name: str) -> str:
+    if len(weight.shape) < 2 or name.endswith(_KEPT):
         return "F32"
-    wanted = stored.dtype if type_name == AUTO else type_name
-    return wanted if stored.shape[-1] % by_name(wanted).block_size == 0 else "F16"
+    wanted = weight.natural if type_name == AUTO else type_name
+    return wanted if weight.columns % by_name(wanted).block_size == 0 else "F16"
 
 
-def _check(folder: Path, found: Mapping[str, Stored], settings: Settings) -> None:
-    """Every tensor is there and of the shape that the settings say; GGUFError names the first."""
-    hidden, ff = settings.integer("hidden_size"), settings.integer("intermediate_size")
-    queries = settings.heads * settings.head_dim
-    keys = settings.kv_heads * settings.head_dim
-    vocabulary_shape = (settings.integer("vocab_size"), hidden)
-    top = {"token_embd.weight": vocabulary_shape, "output_norm.weight": (hidden,)}
-    needed: dict[str, Shape] = {
-        "attn_norm.weight": (hidden,),
-        "attn_q.weight": (queries, hidden),
-        "attn_k.weight": (keys, hidden),
-        "attn_v.weight": (keys, hidden),
-        "attn_output.weight": (hidden, queries),
-        "ffn_norm.weight": (hidden,),
-        "ffn_gate.weight": (ff, hidden),
-        "ffn_up.weight": (ff, hidden),
-        "ffn_down.weight": (hidden, ff),
-    }
-    known: dict[str, Shape] = {
-        **needed,
-        **{"attn_q_norm.weight": (settings.head_dim,), "attn_k_norm.weight": (settings.head_dim,)},
-        **{"post_attention_norm.weight": (hidden,), "post_ffw_norm.weight": (hidden,)},
-        **{name.replace("weight", "bias"): shape[:1] for name, shape in needed.items()},
-    }
-    parts = {match[2] for name in found if (match := _LAYER.match(name))}
-    layers = range(settings.integer("num_hidden_layers"))
-    # What one layer has, all have.
-    expected: dict[str, Shape | None] = {
-        **top,
-        **{f"blk.{i}.{part}": known.get(part) for i in layers for part in needed.keys() | parts},
-    }
-    if "output.weight" in found:
-        expected["output.weight"] = vocabulary_shape
-    missing = sorted(expected.keys() - found.keys(), key=_place)
-    if missing:
-        raise GGUFError(f"{folder}: {len(missing)} tensors are missing, the first {missing[0]}")
-    for name, stored in found.items():
-        shape = expected.get(name)
-        if shape is None:
-            raise GGUFError(f"{stored.path}: tensor {stored.name!r} ({name}) is not expected")
-        if stored.shape != shape:
-            raise GGUFError(
-                f"{stored.path}: tensor {stored.name!r} has the shape {stored.shape}, expected "
-                f"{shape} by config.json"
-            )
-
-
-def _data(tensors: list[_Tensor], watch: Watch | None) -> Iterator[Iterator[npt.NDArray[np.uint8]]]:
-    for done, tensor in enumerate(tensors):
-        if watch:
-            watch(done, len(tensors), tensor.name)
-        yield _strips(tensor)
-    if watch:
-        watch(len(tensors), len(tensors), "")
-
-
-def _with(
-    data: Iterator[Iterator[npt.NDArray[np.uint8]]], last: npt.NDArray[np.uint8]
+def _data(
+    tensors: tuple[Planned, ...], watch: Watch | None
 ) -> Iterator[Iterator[npt.NDArray[np.uint8]]]:
-    yield from data
-    yield iter([last])
+    done, total = 0, sum(planned.tensor.nbytes for planned in tensors)
+    for planned in tensors:
+        if watch:
+            watch(done, total, planned.name)
+        yield _strips(planned)
+        done += planned.tensor.nbytes
+    if watch:
+        watch(done, total, "")
 
 
-def _strips(tensor: _Tensor) -> Iterator[npt.NDArray[np.uint8]]:
+def _strips(planned: Planned) -> Iterator[npt.NDArray[np.uint8]]:
     """The tensor's bytes in its new type, some rows at a time."""
-    stored, source, target = tensor.stored, by_name(tensor.stored.dtype), by_name(tensor.type)
-    columns = stored.shape[-1]
-    height = max(1, _STRIP // columns)
-    rows = stored.data.reshape(-1, columns * source.type_size)
-    for start in range(0, len(rows), height):
-        part = slice(start, start + height)
-        strip = rows[part] if tensor.rows is None else rows[tensor.rows[part]]
-        if source is not target or tensor.shift:
-            values = dequantize_rows(source, strip) + np.float32(tensor.shift)
-            strip = _quantised(tensor, values)
-        yield np.ascontiguousarray(strip)
+    weight = planned.weight
+    height = max(1, STRIP // weight.columns)
+    for start in range(0, weight.rows, height):
+        rows = np.arange(start, min(start + height, weight.rows))
+        if weight.type == planned.type:
+            yield np.ascontiguousarray(weight.read(rows))
+        else:
+            yield np.ascontiguousarray(_converted(planned, weight.floats(rows)))
 
 
-def _quantised(tensor: _Tensor, values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    target = by_name(tensor.type)
+def _converted(planned: Planned, values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     try:
-        blocks = quantize_rows(target, values)
+        blocks = quantize_rows(by_name(planned.type), values)
     except ValueError as error:
-        raise RequestError(f"tensor {tensor.name!r} to {tensor.type}: {error}", "type") from None
-    if tensor.type == "F16" and not np.isfinite(blocks.view("<f2")).all():
         raise RequestError(
-            f"tensor {tensor.name!r} holds numbers that F16 cannot: take BF16 or F32", "type"
+            f"tensor {planned.name!r} to {planned.type}: {error} ({planned.weight.origin})", "type"
+        ) from None
+    if planned.type == "F16" and not np.isfinite(blocks.view("<f2")).all():
+        raise RequestError(
+            f"tensor {planned.name!r} holds numbers that F16 cannot: take BF16 or F32 "
+            f"({planned.weight.origin})",
+            "type",
         )
     return blocks

@@ -121,6 +121,13 @@ def byte_tokenizer() -> dict[str, Any]:
     }
 
 
+def small_tokenizer(size: int = 64) -> dict[str, Any]:
+    """Byte-level BPE of a few letters: enough where ids are all that counts."""
+    content = byte_tokenizer()
+    content["model"] |= {"vocab": {t: i for i, t in enumerate(byte_letters()[:size])}, "merges": []}
+    return {**content, "added_tokens": []}
+
+
 def write_checkpoint(
     folder: Path,
     kind: str,

@@ -1,0 +1,147 @@
+"""Decoders of the kind of Llama: rotated positions, gated feed-forward blocks, no experts."""
+
+from collections.abc import Mapping
+
+from edgellm.convert.families.family import PAIRS, Family
+from edgellm.convert.keys import Keys, decoder, windows
+from edgellm.convert.moves import by_group_apart, one_more, zero_left_out
+from edgellm.convert.settings import Settings
+
+VISION = (r"^(model\.)?(vision_tower|multi_modal_projector|visual|vision_model)\.",)
+_INNER = {r"^(model\.)?language_model\.(model\.)?": "model."}
+
+
+def windowed(s: Settings) -> Keys:
+    """With the layers that see a window."""
+    return decoder(s) | windows(s)
+
+
+def _qwen2(s: Settings) -> Keys:
+    return decoder(s) | (windows(s) if s.flag("use_sliding_window") else {})
+
+
+def _gemma2(s: Settings) -> Keys:
+    return decoder(s) | {"attention.sliding_window": s.integer("sliding_window")}
+
+
+def _gemma3(s: Settings) -> Keys:
+    keys = decoder(s)
+    if s.optional_integer("sliding_window_pattern") != 1:
+        keys |= windows(s) if s.items("layer_types") else _gemma2(s)
+    local = s.group("rope_parameters").group("sliding_attention").optional_number("rope_theta")
+    local = local or s.optional_number("rope_local_base_freq")
+    if local:
+        keys["rope.freq_base_swa"] = local
+    return keys
+
+
+def granite(s: Settings) -> Keys:
+    """Factors of scores, embeddings and blocks; what logits are divided by."""
+    names = {
+        "attention.scale": "attention_multiplier",
+        "embedding_scale": "embedding_multiplier",
+        "residual_scale": "residual_multiplier",
+        "logit_scale": "logits_scaling",
+    }
+    found = {key: s.optional_number(name) for key, name in names.items()}
+    return decoder(s) | {key: value for key, value in found.items() if value}
+
+
+def _minicpm(s: Settings) -> Keys:
+    scales: Keys = {
+        "embedding_scale": s.number("scale_emb", 1.0),
+        "residual_scale": s.number("scale_depth", 1.0) / s.layers**0.5,
+        "logit_scale": s.hidden_size / s.integer("dim_model_base"),
+    }
+    return decoder(s) | scales
+
+
+def _olmo(s: Settings) -> Keys:
+    keys = decoder(s) | {"attention.layer_norm_epsilon": 1e-5}
+    clamp = s.optional_number("clip_qkv")
+    return keys | ({"attention.clamp_kqv": clamp} if clamp else {})
+
+
+def _cohere(s: Settings) -> Keys:
+    return decoder(s) | {"logit_scale": s.number("logit_scale", 1.0)}
+
+
+def _cohere2(s: Settings) -> Keys:
+    return _cohere(s) | windows(s)
+
+
+def _apertus(s: Settings) -> Keys:
+    return decoder(s)
+
+
+def _smollm3(s: Settings) -> Keys:
+    """Which layers rotate is the architecture's own: three of four."""
+    rotated = s.items("no_rope_layers")
+    if rotated and list(rotated) != [int(i % 4 != 3) for i in range(s.layers)]:
+        raise s.wrong("no_rope_layers", rotated, "a layer without rotation in each four")
+    return decoder(s)
+
+
+def _nemotron(s: Settings) -> Keys:
+    return decoder(s) | {"attention.layer_norm_epsilon": s.number("norm_eps", 1e-5)}
+
+
+def _hunyuan(s: Settings) -> Keys:
+    """A longer context by a larger base. Source: Hunyuan's published code."""
+    keys = decoder(s)
+    alpha = s.rope.optional_number("alpha")
+    if alpha:
+        base, dim = float(str(keys["rope.freq_base"])), s.head_dim
+        keys["rope.freq_base"] = base * alpha ** (dim / (dim - 2))
+    return {key: value for key, value in keys.items() if not key.startswith("rope.scaling")}
+
+
+_GEMMA = {r"norm\.weight$": one_more}
+_GEMMA3_DEFAULTS: Mapping[str, object] = {
+    **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208},
+    **{"max_position_embeddings": 131072, "sliding_window": 4096, "rope_theta": 1e6},
+    **{"rms_norm_eps": 1e-6, "tie_word_embeddings": True},
+}
+_TIED = {"tie_word_embeddings": True}
+_gemma3_row = Family(
+    "gemma3", _gemma3, _GEMMA, renames=_INNER, left=VISION, defaults=_GEMMA3_DEFAULTS
+)
+_llama = Family("llama", moves=PAIRS)
+_mistral = Family("llama", windowed, PAIRS, _INNER, VISION)
+
+ROWS: Mapping[str, Family] = {
+    "LlamaForCausalLM": _llama,
+    "MistralForCausalLM": _mistral,
+    "Mistral3ForConditionalGeneration": _mistral,
+    "LlavaForConditionalGeneration": _mistral,
+    "InternLM3ForCausalLM": _llama,
+    "InternLM2ForCausalLM": Family(
+        "internlm2", moves={r"attention\.wqkv\.": by_group_apart}, defaults={"rms_norm_eps": 1e-6}
+    ),
+    "ArceeForCausalLM": Family("arcee", moves=PAIRS),
+    "ApertusForCausalLM": Family("apertus", _apertus),
+    "CohereForCausalLM": Family("command-r", _cohere, defaults=_TIED),
+    "Cohere2ForCausalLM": Family("cohere2", _cohere2, {r"\.bias$": zero_left_out}, defaults=_TIED),
+    "Ernie4_5ForCausalLM": Family("ernie4_5"),
+    "Ernie4_5_ForCausalLM": Family("ernie4_5"),
+    "ExaoneForCausalLM": Family("exaone"),
+    "Exaone4ForCausalLM": Family("exaone4", windowed),
+    "GemmaForCausalLM": Family("gemma", moves=_GEMMA, defaults=_TIED),
+    "Gemma2ForCausalLM": Family("gemma2", _gemma2, _GEMMA, defaults=_TIED),
+    "Gemma3ForCausalLM": _gemma3_row,
+    "Gemma3ForConditionalGeneration": _gemma3_row,
+    "GlmForCausalLM": Family("chatglm"),
+    "Glm4ForCausalLM": Family("glm4"),
+    "GraniteForCausalLM": Family("granite", granite, PAIRS),
+    "HunYuanDenseV1ForCausalLM": Family("hunyuan-dense", _hunyuan),
+    "MiniCPMForCausalLM": Family("minicpm", _minicpm, PAIRS),
+    "NemotronForCausalLM": Family("nemotron", _nemotron, {r"norm\.weight$": one_more}),
+    "OlmoForCausalLM": Family("olmo", _olmo, PAIRS),
+    "Olmo2ForCausalLM": Family("olmo2"),
+    "Olmo3ForCausalLM": Family("olmo2", windowed),
+    "Phi3ForCausalLM": Family("phi3", windowed),
+    "Qwen2ForCausalLM": Family("qwen2", _qwen2),
+    "Qwen3ForCausalLM": Family("qwen3", _qwen2),
+    "SeedOssForCausalLM": Family("seed_oss"),
+    "SmolLM3ForCausalLM": Family("smollm3", _smollm3, PAIRS),
+}

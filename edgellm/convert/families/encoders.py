@@ -1,0 +1,92 @@
+"""Models that turn a text into numbers. Sentences' models say how in files beside the tensors."""
+
+from collections.abc import Mapping
+
+from edgellm.convert.families.family import Family
+from edgellm.convert.keys import CONTEXT, Keys, common, decoder
+from edgellm.convert.moves import Named, from_row
+from edgellm.convert.settings import Settings
+from edgellm.convert.weight import Weight
+
+_PREFIX = {r"^(bert|roberta|distilbert|model)\.": "", r"\.gamma$": ".weight", r"\.beta$": ".bias"}
+_HEADS = (
+    *(r"position_ids$", r"^(bert\.|roberta\.)?pooler\.", r"^cls\.", r"^lm_head\.", r"^vocab_"),
+    *(r"^head\.", r"^decoder\."),
+)
+
+
+def _bert(s: Settings) -> Keys:
+    return common(s) | {
+        "attention.causal": False,
+        "attention.layer_norm_epsilon": s.number("layer_norm_eps", 1e-12),
+        "tokenizer.ggml.token_type_count": s.optional_integer("type_vocab_size") or 1,
+    }
+
+
+def _roberta(s: Settings) -> Keys:
+    """Positions are counted from behind the one of padding."""
+    keys = _bert(s)
+    return keys | {"context_length": s.integer(*CONTEXT) - _first_position(s)}
+
+
+def _first_position(s: Settings) -> int:
+    padding = s.optional_integer("pad_token_id")
+    return 0 if padding is None else padding + 1
+
+
+def _positions(name: str, weight: Weight, s: Settings) -> list[Named]:
+    return list(from_row(_first_position(s))(name, weight, s))
+
+
+def _distilbert(s: Settings) -> Keys:
+    return _bert(s) | {"feed_forward_length": s.integer("hidden_dim")}
+
+
+def _modernbert(s: Settings) -> Keys:
+    if (s.text("hidden_activation") or "gelu") != "gelu":
+        raise s.wrong("hidden_activation", s.text("hidden_activation"), "gelu")
+    keys = decoder(s) | {
+        "attention.causal": False,
+        "attention.layer_norm_epsilon": s.number("norm_eps", 1e-5),
+        "attention.sliding_window": s.integer("local_attention"),
+        "attention.sliding_window_pattern": s.optional_integer("global_attn_every_n_layers") or 3,
+    }
+    keys.pop("attention.layer_norm_rms_epsilon", None)
+    rope = s.group("rope_parameters")
+    whole = rope.group("full_attention").optional_number("rope_theta")
+    local = rope.group("sliding_attention").optional_number("rope_theta")
+    keys["rope.freq_base"] = whole or s.number("global_rope_theta", 160000.0)
+    keys["rope.freq_base_swa"] = local or s.number("local_rope_theta", 10000.0)
+    return keys
+
+
+def _nomic(s: Settings) -> Keys:
+    keys = decoder(s)
+    return keys | {"attention.causal": False, "rope.freq_base": s.number("rotary_emb_base", 1000.0)}
+
+
+def _eurobert(s: Settings) -> Keys:
+    return decoder(s) | {"attention.causal": False}
+
+
+_bert_row = Family("bert", _bert, renames=_PREFIX, left=_HEADS)
+_roberta_row = Family(
+    "bert",
+    _roberta,
+    {r"embeddings\.position_embeddings\.weight$": _positions},
+    renames=_PREFIX,
+    left=_HEADS,
+)
+_modern_row = Family("modern-bert", _modernbert, renames=_PREFIX, left=_HEADS)
+
+ROWS: Mapping[str, Family] = {
+    "BertModel": _bert_row,
+    "BertForMaskedLM": _bert_row,
+    "DistilBertModel": Family("bert", _distilbert, renames=_PREFIX, left=_HEADS),
+    "EuroBertModel": Family("eurobert", _eurobert, renames=_PREFIX, left=_HEADS),
+    "ModernBertModel": _modern_row,
+    "ModernBertForMaskedLM": _modern_row,
+    "NomicBertModel": Family("nomic-bert", _nomic, renames=_PREFIX, left=_HEADS),
+    "RobertaModel": _roberta_row,
+    "XLMRobertaModel": _roberta_row,
+}

@@ -1,0 +1,55 @@
+"""What a row of the table of families can say. Knows no family by name.
+
+Facts in the tables are from the models' code in `transformers` and the conversion scripts of
+llama.cpp b11434.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgellm.convert.keys import Keys, decoder
+from edgellm.convert.moves import Move, gate_and_up, paired_keys, paired_queries
+from edgellm.convert.settings import Settings
+
+# Rows of queries and keys in pairs, as GGUF's llama and its kin have them.
+PAIRS: Mapping[str, Move] = {
+    r"self_attn\.q_proj\.": paired_queries,
+    r"self_attn\.k_proj\.": paired_keys,
+}
+# Experts that lie in one tensor.
+FUSED_EXPERTS: Mapping[str, Move] = {
+    r"\bexperts\.gate_up_proj(\.weight)?$": gate_and_up(
+        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """architecture: in GGUF, or how settings tell it. keys: all of it but its name. moves: what
+    becomes of tensors whose names a pattern is found in, the first that fits; others keep what they
+    are. renames: patterns in names and what stands for them before they are looked up. left:
+    patterns of names that are no part of the text model. nested: where settings of the text model
+    lie, if they do. defaults: of settings that config.json may leave out. implied: settings that follow from
+    others, whatever config.json says."""
+
+    architecture: str | Callable[[Settings], str]
+    keys: Callable[[Settings], Keys] = decoder
+    moves: Mapping[str, Move] = field(default_factory=dict)
+    renames: Mapping[str, str] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    nested: str | None = "text_config"
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: {}
+
+    def name(self, s: Settings) -> str:
+        return self.architecture if isinstance(self.architecture, str) else self.architecture(s)
+
+
+def settings_of(family: Family, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of config.json that is of the text model, over what it may leave out."""
+    nested = config.get(family.nested) if family.nested else None
+    given = {**config, **nested} if isinstance(nested, dict) else config
+    values = {**family.defaults, **{k: v for k, v in given.items() if v is not None}}
+    return {**values, **family.implied(values)}

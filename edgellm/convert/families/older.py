@@ -1,0 +1,102 @@
+"""Decoders of the kind of GPT: layer norms with biases, feed-forward blocks without gates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgellm.convert.families.family import Family
+from edgellm.convert.keys import Keys, common, decoder, windows
+from edgellm.convert.moves import by_group, by_head, turned
+from edgellm.convert.settings import Settings
+
+
+def _wide(s: Settings) -> Keys:
+    """Feed-forward blocks are four times as wide unless a setting says otherwise."""
+    return {"feed_forward_length": 4 * s.hidden_size} | common(s)
+
+
+def _phi(s: Settings) -> Keys:
+    return decoder(s)
+
+
+def _bloom(s: Settings) -> Keys:
+    width = s.optional_integer("n_inner") or 4 * s.hidden_size
+    return _wide(s) | {"feed_forward_length": width, "attention.head_count_kv": s.heads}
+
+
+def _falcon(s: Settings) -> Keys:
+    """As a decoder; blocks are four times as wide unless a setting says otherwise."""
+    if s.flag("alibi"):
+        raise s.wrong("alibi", True, "false: models with biases by distance are not known")
+    return decoder(s) | {
+        "feed_forward_length": s.optional_integer("ffn_hidden_size") or 4 * s.hidden_size,
+        "attention.head_count_kv": s.kv_heads,
+    }
+
+
+def _one_head_of_keys(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Falcon's number of them counts in the newer architecture alone."""
+    if config.get("new_decoder_architecture"):
+        return {}
+    heads = config.get("num_attention_heads", config.get("n_head"))
+    return {"num_kv_heads": 1 if config.get("multi_query", True) else heads}
+
+
+def _mpt(s: Settings) -> Keys:
+    attention = s.group("attn_config")
+    keys = common(s) | {
+        "feed_forward_length": int(s.number("expansion_ratio", 4) * s.hidden_size),
+        "attention.head_count_kv": attention.optional_integer("kv_n_heads") or s.heads,
+        "attention.layer_norm_epsilon": 1e-5,
+        "attention.max_alibi_bias": 0.0,
+    }
+    if attention.flag("alibi", True):
+        keys["attention.max_alibi_bias"] = attention.number("alibi_bias_max", 8)
+    clamp = attention.optional_number("clip_qkv")
+    return keys | ({"attention.clamp_kqv": clamp} if clamp else {})
+
+
+def _gptneox(s: Settings) -> Keys:
+    return decoder(s) | {"use_parallel_residual": s.flag("use_parallel_residual", True)}
+
+
+def _stablelm(s: Settings) -> Keys:
+    return decoder(s) | {"use_parallel_residual": s.flag("use_parallel_residual", False)}
+
+
+def _starcoder2(s: Settings) -> Keys:
+    return decoder(s) | windows(s)
+
+
+_MASKS = (r"\.attn\.(masked_)?bias$", r"\.attention\.(masked_)?bias$", r"\.rotary_emb\.")
+_TIED = {"tie_word_embeddings": True}
+
+ROWS: Mapping[str, Family] = {
+    "BloomForCausalLM": Family(
+        "bloom",
+        _bloom,
+        {r"query_key_value": by_head},
+        renames={r"^transformer\.": ""},
+        defaults={**_TIED, "seq_length": 2048},
+    ),
+    "FalconForCausalLM": Family(
+        "falcon",
+        _falcon,
+        {r"query_key_value": by_group},
+        defaults={**_TIED, "max_position_embeddings": 2048},
+        implied=_one_head_of_keys,
+    ),
+    "GPT2LMHeadModel": Family(
+        "gpt2",
+        _wide,
+        {r"\.c_(attn|proj|fc)\.weight$": turned},
+        renames={r"^(?!transformer\.|lm_head)": "transformer."},
+        left=_MASKS,
+        defaults=_TIED,
+    ),
+    "GPTBigCodeForCausalLM": Family("starcoder", _wide, left=_MASKS, defaults=_TIED),
+    "GPTNeoXForCausalLM": Family("gptneox", _gptneox, {r"query_key_value": by_head}, left=_MASKS),
+    "MptForCausalLM": Family("mpt", _mpt, defaults=_TIED),
+    "PhiForCausalLM": Family("phi2", _phi),
+    "StableLmForCausalLM": Family("stablelm", _stablelm),
+    "Starcoder2ForCausalLM": Family("starcoder2", _starcoder2, defaults=_TIED),
+}

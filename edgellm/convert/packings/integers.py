@@ -1,0 +1,116 @@
+"""Weights that are scale * (code - zero), with scales and zeros for groups of columns.
+
+Blocks of GGUF hold them as they are where a group is a multiple of 32 columns:
+
+    Q4_0  when every code - zero is in -8..7: without loss where scales are halves
+    Q4_1  other codes of up to 4 bits: the minimum -scale * zero becomes a half, which moves all
+          weights of a block by at most 1/256 of a step; without loss where it is one already
+    Q8_0  8 bits with a zero of 128: without loss where scales are halves
+
+Other groups are decoded to F16.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgellm.convert.weight import Blocks, Indices, Values, Weight, from_floats
+from edgellm.errors import RequestError
+
+Codes = npt.NDArray[np.uint8]
+
+BLOCK = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A matrix (rows, columns) of codes of `bits`. codes: uint8 (indices, columns) of rows.
+    scales, zeros: (indices, groups) of rows. groups: the group of each column. top_zero, low_zero:
+    the largest and the least of all zeros."""
+
+    origin: str
+    shape: tuple[int, int]
+    bits: int
+    codes: Callable[[Indices], Codes]
+    scales: Callable[[Indices], Values]
+    zeros: Callable[[Indices], npt.NDArray[np.int32]]
+    groups: Indices
+    low_zero: int
+    top_zero: int
+
+
+def bit_fields(words: npt.NDArray[np.int32], bits: int, count: int) -> Codes:
+    """int32 (n, words) -> the first `count` fields of `bits` of each row, low bits first."""
+    octets = np.ascontiguousarray(words, "<i4").view(np.uint8)
+    if 8 % bits == 0:
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        fields = octets[..., None] >> shifts & np.uint8((1 << bits) - 1)
+        return fields.reshape(len(words), -1)[:, :count]
+    flat = np.unpackbits(octets, axis=1, bitorder="little")[:, : count * bits]
+    powers = np.uint8(1) << np.arange(bits, dtype=np.uint8)
+    return (flat.reshape(len(words), count, bits) * powers).sum(-1, dtype=np.uint8)
+
+
+def weight_of(grid: Grid) -> Weight:
+    """The matrix in the type of the table above that fits it."""
+    rows, columns = grid.shape
+    if columns % BLOCK == 0:
+        by_block = grid.groups.reshape(-1, BLOCK)
+        if (by_block == by_block[:, :1]).all():
+            top = (1 << grid.bits) - 1
+            if grid.bits <= 4 and grid.top_zero <= 8 and top - grid.low_zero <= 7:
+                return _blocks(grid, "Q4_0", _q4_0)
+            if grid.bits <= 4:
+                return _blocks(grid, "Q4_1", _q4_1)
+            if grid.bits == 8 and grid.low_zero == grid.top_zero == 128:
+                return _blocks(grid, "Q8_0", _q8_0)
+    return from_floats(grid.origin, grid.shape, "F16", lambda indices: _decoded(grid, indices))
+
+
+def _decoded(grid: Grid, indices: Indices) -> Values:
+    steps = grid.codes(indices).astype(np.float32)
+    steps -= grid.zeros(indices)[:, grid.groups]
+    steps *= grid.scales(indices)[:, grid.groups]
+    return steps
+
+
+def _blocks(
+    grid: Grid,
+    type_name: str,
+    pack: Callable[[str, Codes, Values, npt.NDArray[np.int32]], list[Blocks]],
+) -> Weight:
+    chosen = grid.groups[::BLOCK]
+
+    def read(indices: Indices) -> Blocks:
+        codes = grid.codes(indices).reshape(len(indices), -1, BLOCK)
+        scales, zeros = grid.scales(indices)[:, chosen], grid.zeros(indices)[:, chosen]
+        return np.concatenate(pack(grid.origin, codes, scales, zeros), -1).reshape(len(indices), -1)
+
+    return Weight(grid.origin, grid.shape, type_name, type_name, read)
+
+
+def _q4_0(origin: str, codes: Codes, scales: Values, zeros: npt.NDArray[np.int32]) -> list[Blocks]:
+    shifted = codes + (8 - zeros[..., None]).astype(np.uint8)  # wraps below 0, and back
+    return [_half(origin, scales), _nibbles(shifted)]
+
+
+def _q4_1(origin: str, codes: Codes, scales: Values, zeros: npt.NDArray[np.int32]) -> list[Blocks]:
+    return [_half(origin, scales), _half(origin, -scales * zeros), _nibbles(codes)]
+
+
+def _q8_0(origin: str, codes: Codes, scales: Values, zeros: npt.NDArray[np.int32]) -> list[Blocks]:
+    return [_half(origin, scales), codes ^ np.uint8(0x80)]
+
+
+def _nibbles(codes: Codes) -> Blocks:
+    return codes[..., :16] | codes[..., 16:] << np.uint8(4)
+
+
+def _half(origin: str, values: Values) -> Blocks:
+    with np.errstate(over="ignore"):
+        halves = values.astype("<f2")
+    if not np.isfinite(halves).all():
+        raise RequestError(f"{origin}: a scale does not fit a half: ask for BF16 or F32", "type")
+    return halves[..., None].view(np.uint8)

@@ -1,0 +1,277 @@
+"""The models of this folder: their class in `transformers` and the settings that make them tiny.
+
+Holds no tests.
+"""
+
+from typing import Any
+
+VOCAB, HIDDEN, FF, LAYERS, HEADS, KV_HEADS = 64, 32, 48, 2, 4, 2
+BASE: dict[str, Any] = {
+    "vocab_size": VOCAB,
+    "hidden_size": HIDDEN,
+    "intermediate_size": FF,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KV_HEADS,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": False,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+ALL_HEADS = {name: value for name, value in BASE.items() if name != "num_key_value_heads"}
+DIM8 = {"head_dim": 8}
+DIM16 = {"head_dim": 16}
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "original_max_position_embeddings": 64,
+    "long_factor": [1.0, 2.0, 3.0, 4.0],
+    "short_factor": [1.0, 1.5, 1.75, 2.0],
+}
+LATENT = {
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 8,
+    "num_key_value_heads": HEADS,
+    "first_k_dense_replace": 1,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "moe_layer_freq": 1,
+}
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("LlamaForCausalLM", {**BASE, "head_dim": 16}),
+    "llama-biases": ("LlamaForCausalLM", {**BASE, "attention_bias": True}),
+    "llama-llama3": ("LlamaForCausalLM", {**BASE, "rope_parameters": LLAMA3}),
+    "llama-tied": ("LlamaForCausalLM", {**BASE, "tie_word_embeddings": True}),
+    "mistral": ("MistralForCausalLM", {**BASE, "sliding_window": 4}),
+    "arcee": ("ArceeForCausalLM", BASE),
+    "apertus": ("ApertusForCausalLM", BASE),
+    "cohere": ("CohereForCausalLM", {**BASE, "tie_word_embeddings": True, "logit_scale": 0.25}),
+    "cohere2": (
+        "Cohere2ForCausalLM",
+        {**BASE, "tie_word_embeddings": True, "num_hidden_layers": 4, "sliding_window": 4},
+    ),
+    "ernie": ("Ernie4_5ForCausalLM", {**BASE, **DIM8}),
+    "exaone4": (
+        "Exaone4ForCausalLM",
+        {**BASE, "num_hidden_layers": 4, "sliding_window": 4, "sliding_window_pattern": 4},
+    ),
+    "gemma": ("GemmaForCausalLM", {**BASE, **DIM16, "tie_word_embeddings": True}),
+    "gemma2": (
+        "Gemma2ForCausalLM",
+        {**BASE, **DIM16, "tie_word_embeddings": True, "sliding_window": 4,
+         "query_pre_attn_scalar": 16},
+    ),
+    "gemma3": (
+        "Gemma3ForCausalLM",
+        {**BASE, **DIM16, "tie_word_embeddings": True, "sliding_window": 4,
+         "num_hidden_layers": 6, "query_pre_attn_scalar": 16},
+    ),
+    "glm": ("GlmForCausalLM", {**BASE, **DIM8}),
+    "glm4": ("Glm4ForCausalLM", {**BASE, **DIM8}),
+    "granite": (
+        "GraniteForCausalLM",
+        {**BASE, "attention_multiplier": 0.5, "embedding_multiplier": 3.0,
+         "residual_multiplier": 0.7, "logits_scaling": 2.0},
+    ),
+    "hunyuan": ("HunYuanDenseV1ForCausalLM", {**BASE, **DIM8}),
+    "nemotron": ("NemotronForCausalLM", {**BASE, **DIM8}),
+    "olmo": ("OlmoForCausalLM", {**BASE, "clip_qkv": 1.5}),
+    "olmo2": ("Olmo2ForCausalLM", BASE),
+    "olmo3": ("Olmo3ForCausalLM", {**BASE, "num_hidden_layers": 4, "sliding_window": 4}),
+    "phi3": ("Phi3ForCausalLM", {**BASE, "sliding_window": 4}),
+    "phi3-long": (
+        "Phi3ForCausalLM",
+        {**BASE, "max_position_embeddings": 128, "original_max_position_embeddings": 64,
+         "rope_parameters": LONG},
+    ),
+    "qwen2": ("Qwen2ForCausalLM", BASE),
+    "qwen2-windows": (
+        "Qwen2ForCausalLM",
+        {**BASE, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
+    ),
+    "qwen3": ("Qwen3ForCausalLM", {**BASE, **DIM16}),
+    "qwen3-yarn": ("Qwen3ForCausalLM", {**BASE, **DIM16, "rope_parameters": YARN}),
+    "seed-oss": ("SeedOssForCausalLM", {**BASE, **DIM8}),
+    "smollm3": ("SmolLM3ForCausalLM", {**BASE, "num_hidden_layers": 4}),
+    # Of the kind of GPT.
+    "bloom": (
+        "BloomForCausalLM",
+        {"vocab_size": VOCAB, "hidden_size": HIDDEN, "n_layer": LAYERS, "n_head": HEADS,
+         "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    ),
+    "falcon": (
+        "FalconForCausalLM",
+        {**ALL_HEADS, "num_kv_heads": 2, "new_decoder_architecture": True, "tie_word_embeddings": True},
+    ),
+    "falcon-7b": ("FalconForCausalLM", {**ALL_HEADS, "multi_query": True, "tie_word_embeddings": True}),
+    "gpt2": (
+        "GPT2LMHeadModel",
+        {"vocab_size": VOCAB, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": HEADS,
+         "n_positions": 64, "bos_token_id": 1, "eos_token_id": 2},
+    ),
+    "starcoder": (
+        "GPTBigCodeForCausalLM",
+        {"vocab_size": VOCAB, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": HEADS,
+         "n_positions": 64, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+    ),
+    "gptneox": ("GPTNeoXForCausalLM", {**ALL_HEADS, "rotary_pct": 0.5}),
+    "gptneox-sequential": (
+        "GPTNeoXForCausalLM",
+        {**ALL_HEADS, "rotary_pct": 0.25, "use_parallel_residual": False},
+    ),
+    "mpt": (
+        "MptForCausalLM",
+        {"vocab_size": VOCAB, "d_model": HIDDEN, "n_layers": LAYERS, "n_heads": HEADS,
+         "max_seq_len": 64, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+    ),
+    "phi2": ("PhiForCausalLM", {**BASE, "partial_rotary_factor": 0.5}),
+    "stablelm": ("StableLmForCausalLM", {**BASE, "use_qkv_bias": True}),
+    "stablelm2": (
+        "StableLmForCausalLM",
+        {**BASE, "qk_layernorm": True, "use_parallel_residual": True},
+    ),
+    "starcoder2": ("Starcoder2ForCausalLM", {**BASE, "sliding_window": 4}),
+    # With experts.
+    "deepseek2": ("DeepseekV2ForCausalLM", {**BASE, **EXPERTS, **LATENT, "topk_method": "greedy"}),
+    "deepseek2-lite": (
+        "DeepseekV2ForCausalLM",
+        {**BASE, **EXPERTS, **LATENT, "q_lora_rank": None, "topk_method": "greedy",
+         "routed_scaling_factor": 1.5},
+    ),
+    "deepseek3": (
+        "DeepseekV3ForCausalLM",
+        {**BASE, **EXPERTS, **LATENT, "n_group": 4, "topk_group": 2, "norm_topk_prob": True,
+         "routed_scaling_factor": 2.5},
+    ),
+    "dots1": (
+        "Dots1ForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 1,
+         "topk_group": 1, "first_k_dense_replace": 1, "norm_topk_prob": True},
+    ),
+    "ernie-moe": (
+        "Ernie4_5_MoeForCausalLM",
+        {**BASE, **DIM8, "moe_intermediate_size": 32, "moe_k": 2, "moe_num_experts": 8,
+         "moe_num_shared_experts": 1, "moe_layer_start_index": 1, "moe_layer_end_index": 1},
+    ),
+    "glm4-moe": (
+        "Glm4MoeForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 1,
+         "topk_group": 1, "first_k_dense_replace": 1, "norm_topk_prob": True,
+         "use_qk_norm": True},
+    ),
+    "gpt-oss": (
+        "GptOssForCausalLM",
+        {**BASE, **DIM8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 4,
+         "rope_parameters": {**YARN, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}},
+    ),
+    "granite-moe": (
+        "GraniteMoeForCausalLM",
+        {**BASE, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_multiplier": 0.5,
+         "embedding_multiplier": 3.0, "residual_multiplier": 0.7, "logits_scaling": 2.0},
+    ),
+    "granite-moe-shared": (
+        "GraniteMoeSharedForCausalLM",
+        {**BASE, "num_local_experts": 4, "num_experts_per_tok": 2,
+         "shared_intermediate_size": 24},
+    ),
+    "minimax-m2": (
+        "MiniMaxM2ForCausalLM",
+        {**BASE, **DIM16, "num_local_experts": 4, "num_experts_per_tok": 2,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0,
+                             "partial_rotary_factor": 0.5}},
+    ),
+    "mixtral": (
+        "MixtralForCausalLM", {**BASE, "num_local_experts": 4, "num_experts_per_tok": 2}
+    ),
+    "olmoe": ("OlmoeForCausalLM", {**BASE, "num_experts": 4, "num_experts_per_tok": 2}),
+    "qwen2-moe": (
+        "Qwen2MoeForCausalLM",
+        {**BASE, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 40},
+    ),
+    "qwen3-moe": (
+        "Qwen3MoeForCausalLM",
+        {**BASE, **EXPERTS, **DIM16, "num_experts": 4, "norm_topk_prob": True},
+    ),
+    # With states.
+    "falcon-h1": (
+        "FalconH1ForCausalLM",
+        {**BASE, **DIM8, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16,
+         "mamba_n_groups": 1, "mamba_d_state": 16, "mamba_chunk_size": 8},
+    ),
+    "falcon-mamba": (
+        "FalconMambaForCausalLM",
+        {"vocab_size": VOCAB, "hidden_size": HIDDEN, "state_size": 8, "num_hidden_layers": LAYERS,
+         "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+    ),
+    "granite-hybrid": (
+        "GraniteMoeHybridForCausalLM",
+        {**BASE, "num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 24,
+         "layer_types": ["mamba", "attention"], "mamba_n_heads": 4, "mamba_d_head": 16,
+         "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_expand": 2,
+         "position_embedding_type": None},
+    ),
+    "jamba": (
+        "JambaForCausalLM",
+        {**BASE, "num_hidden_layers": 4, "num_experts": 4, "num_experts_per_tok": 2,
+         "attn_layer_offset": 1, "attn_layer_period": 2, "expert_layer_offset": 1,
+         "expert_layer_period": 2, "mamba_d_state": 8, "mamba_dt_rank": 4,
+         "use_mamba_kernels": False},
+    ),
+    "lfm2": (
+        "Lfm2ForCausalLM",
+        {**BASE, "tie_word_embeddings": True, "num_hidden_layers": 3, "block_multiple_of": 16,
+         "layer_types": ["conv", "full_attention", "conv"]},
+    ),
+    "lfm2-moe": (
+        "Lfm2MoeForCausalLM",
+        {**BASE, **EXPERTS, "tie_word_embeddings": True, "num_hidden_layers": 3,
+         "num_dense_layers": 1, "num_experts": 4, "norm_topk_prob": True,
+         "layer_types": ["conv", "full_attention", "conv"]},
+    ),
+    "mamba": (
+        "MambaForCausalLM",
+        {"vocab_size": VOCAB, "hidden_size": HIDDEN, "state_size": 8, "num_hidden_layers": LAYERS,
+         "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+    ),
+    "mamba2": (
+        "Mamba2ForCausalLM",
+        {"vocab_size": VOCAB, "hidden_size": HIDDEN, "state_size": 16, "num_hidden_layers": LAYERS,
+         "head_dim": 16, "num_heads": 4, "n_groups": 2, "chunk_size": 8,
+         "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+    ),
+    # Encoders.
+    "bert": ("BertModel", {**ALL_HEADS, "type_vocab_size": 2}),
+    "distilbert": (
+        "DistilBertModel",
+        {"vocab_size": VOCAB, "dim": HIDDEN, "hidden_dim": FF, "n_layers": LAYERS,
+         "n_heads": HEADS, "max_position_embeddings": 64},
+    ),
+    "eurobert": ("EuroBertModel", {**BASE, "mask_token_id": 3}),
+    "modernbert": (
+        "ModernBertModel",
+        {**ALL_HEADS, "num_hidden_layers": 4, "local_attention": 8, "cls_token_id": 1,
+         "sep_token_id": 2, "global_attn_every_n_layers": 3},
+    ),
+    "nomic-bert": ("NomicBertModel", ALL_HEADS),
+    "roberta": ("RobertaModel", {**ALL_HEADS, "pad_token_id": 1, "bos_token_id": 0}),
+}  # fmt: skip

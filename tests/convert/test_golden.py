@@ -1,0 +1,48 @@
+"""Converted checkpoints compute what `transformers` computes of them, for every family it has."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgellm.convert.checkpoint import open_checkpoint
+from edgellm.convert.write import write_converted
+from edgellm.gguf_loader import open_gguf
+from edgellm.models.registry import architecture
+from tests.convert.checkpoints import save_safetensors, small_tokenizer
+from tests.convert.golden import NAMES, Golden, golden, weights_of
+from tests.models.running import hidden_of, logits_of
+
+
+def converted(folder: Path, model: Golden, dtype: str = "F32") -> Path:
+    """The GGUF file of a golden checkpoint."""
+    source = folder / "model"
+    source.mkdir()
+    (source / "config.json").write_text(json.dumps(model.config))
+    (source / "tokenizer.json").write_text(json.dumps(small_tokenizer()))
+    save_safetensors(source / "model.safetensors", weights_of(model.shapes), dtype)
+    path = folder / "out.gguf"
+    write_converted(open_checkpoint(source), path)
+    return path
+
+
+def distance(got: np.ndarray, want: np.ndarray) -> float:
+    """Squared error over squared magnitude."""
+    wide = want.astype(np.float64)
+    return float(((got - wide) ** 2).sum() / (wide**2).sum())
+
+
+def tolerance(path: Path) -> float:
+    """Some activations are rounded to halves on the way, as in ggml."""
+    with open_gguf(path) as file:
+        row = architecture(file.string("general.architecture") or "")
+    return 1e-6 if row.activation.startswith("gelu") else 1e-9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_are_those_of_transformers(tmp_path: Path, name: str) -> None:
+    model = golden(name)
+    path = converted(tmp_path, model)
+    got = hidden_of(path, [model.ids])[0] if model.is_hidden else logits_of(path, model.ids)
+    assert distance(got, model.rows) < tolerance(path)
