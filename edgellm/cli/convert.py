@@ -5,25 +5,36 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from edgellm.cli.output import byte_size, print_fields, print_json
-from edgellm.convert.checkpoint import open_checkpoint
+from edgellm.convert.checkpoint import Checkpoint, open_checkpoint
 from edgellm.convert.families import FAMILIES
-from edgellm.convert.write import AUTO, FILE_TYPES, Watch, write_converted
-from edgellm.gguf_loader import check_free
+from edgellm.convert.packings import METHODS
+from edgellm.convert.write import AUTO, TYPES, Watch, write_converted
+from edgellm.gguf_loader import check_free, open_gguf
+from edgellm.kernels.cpu.limits import usable_threads
+from edgellm.quantize.plan import make_plan, recipe_name
+from edgellm.quantize.recipes import RECIPES
+from edgellm.quantize.write import write_quantized
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = f"Kinds of models: {', '.join(FAMILIES)}."
+    parser.epilog = (
+        f"Kinds of models: {', '.join(FAMILIES)}. Quantised checkpoints: {', '.join(METHODS)}."
+    )
     parser.add_argument(
-        "folder", metavar="FOLDER", help="a folder with config.json, tokenizer.json and safetensors"
+        "folder", metavar="FOLDER", help="a folder with config.json, a tokenizer and safetensors"
     )
     parser.add_argument("output", metavar="OUT", help="the file to write")
+    mixtures = ", ".join(name for name in RECIPES if name not in TYPES)
     parser.add_argument(
         "--type",
+        "--outtype",
         default=AUTO,
-        choices=(AUTO, *FILE_TYPES),
-        help="of matrices (default auto: what they are stored in)",
+        metavar="TYPE",
+        help=f"of matrices: {AUTO} for what holds what is stored (the default), "
+        f"{', '.join(TYPES[1:])}, or a mixture of `edgellm quantize`: {mixtures}",
     )
     parser.add_argument(
         "--pre",
@@ -37,14 +48,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     path = Path(args.output)
     check_free(path, args.force)
+    by_name = {name.lower(): name for name in TYPES}
+    type_name = by_name.get(args.type.lower()) or recipe_name(args.type)
     checkpoint = open_checkpoint(Path(args.folder))
     with _progress() as watch:
-        size = write_converted(checkpoint, path, args.type, args.pre, args.force, watch)
+        if type_name in TYPES:
+            size = write_converted(checkpoint, path, type_name, args.pre, args.force, watch)
+        else:
+            size = _write_quantised(checkpoint, path, type_name, args.pre, args.force, watch)
     if args.json:
         print_json({"file": args.output, "file_size": size, "tensors": len(checkpoint.tensors)})
     else:
         print_fields([("file", args.output), ("size", byte_size(size))])
     return 0
+
+
+def _write_quantised(
+    checkpoint: Checkpoint,
+    path: Path,
+    name: str,
+    rule: str | None,
+    force: bool,
+    watch: Watch | None,
+) -> int:
+    """By way of a file of what is stored, which lies beside OUT while it is needed."""
+    with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        whole = Path(folder) / "whole.gguf"
+        write_converted(checkpoint, whole, AUTO, rule, watch=watch)
+        with open_gguf(whole) as file:
+            plan = make_plan(file, name)
+            return write_quantized(file, plan, path, usable_threads(), replace=force, watch=watch)
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def turned(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
 
 
 def without_ones(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
-    """Convolutions with one channel of input: (channels, 1, kernel)."""
+    """Such as convolutions with one channel of input: (channels, 1, kernel)."""
     yield name, squeezed(weight)
 
 

@@ -23,6 +23,7 @@ from edgellm.kernels.formats import by_name
 from edgellm.models import read_config, record
 
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
+_BARE = ("tokenizer.", "xielu.")  # keys without the architecture's name in front
 _LEFT = (r"rotary_emb\.inv_freq$", r"\.rotary_emb\.")
 
 
@@ -58,15 +59,17 @@ def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> 
     values = settings_of(family, checkpoint.config)
     settings = Settings(checkpoint.folder / "config.json", values)
     architecture = family.name(settings)
-    found = _named(unpacked(checkpoint), family, settings)
+    stored = unpacked(checkpoint)
+    learned = family.learned(stored)
+    found = _named(stored, family, settings)
     for name, divisors in frequency_divisors(settings).items():
         found[name] = from_array(name, divisors)
     tensors = [
         Planned(name, found[name], type_of(name, found[name])) for name in sorted(found, key=_place)
     ]
     keys = {
-        name if name.startswith("tokenizer.") else f"{architecture}.{name}": value
-        for name, value in family.keys(settings).items()
+        name if name.startswith(_BARE) else f"{architecture}.{name}": value
+        for name, value in (family.keys(settings) | learned).items()
     }
     plan = Plan(architecture, settings, keys, tuple(tensors))
     _check(checkpoint, plan)

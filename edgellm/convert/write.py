@@ -1,7 +1,6 @@
 """Writes a checkpoint as a GGUF file, tensors by strips of rows."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,31 +13,21 @@ from edgellm.convert.vocabulary import vocabulary
 from edgellm.convert.weight import STRIP, Weight
 from edgellm.errors import RequestError
 from edgellm.gguf_loader import entry, write_gguf
-from edgellm.kernels.formats import FORMATS, by_name, quantize_rows
+from edgellm.kernels.formats import by_name, quantize_rows
 
 Watch = Callable[[int, int, str], None]  # (bytes written, bytes in all, name)
 
 AUTO = "auto"
-# What each writable type is as general.file_type, "mostly" it; None where llama.cpp has no number.
+# What a file's types are as general.file_type: "mostly" that.
 FILE_TYPES = {
-    **{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10},
-    **{"Q3_K": 12, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18, "IQ4_NL": 25, "IQ4_XS": 30, "BF16": 32},
-    **{"TQ1_0": 36, "TQ2_0": 37, "MXFP4": 38, "NVFP4": 39},
+    **{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "BF16": 32, "MXFP4": 38, "NVFP4": 39}
 }
-TYPES = tuple(fmt.name for fmt in FORMATS.values() if fmt.quantize and fmt.name in FILE_TYPES)
+TYPES = (AUTO, "F32", "F16", "BF16", "Q8_0")
 # Small matrices that are not multiplied with, or that choose: as GGUF files have them.
 _KEPT = (
     *("_norm.weight", "ffn_gate_inp.weight", "position_embd.weight", "token_types.weight"),
     *("ssm_conv1d.weight", "shortconv.conv.weight", "ssm_a", "ssm_d", "ffn_gate_inp_shexp.weight"),
 )
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file's size in bytes, its tensors, and how many of each type."""
-
-    size: int
-    types: dict[str, int]
 
 
 def write_converted(
@@ -48,10 +37,10 @@ def write_converted(
     rule: str | None = None,
     replace: bool = False,
     watch: Watch | None = None,
-) -> Written:
-    """Writes the file whole, or not at all.
+) -> int:
+    """Writes the file, whole or not at all, and returns its size.
 
-    type_name: of matrices, one of TYPES, or AUTO for what holds what is stored; vectors are F32.
+    type_name: of matrices, one of TYPES, AUTO for what holds what is stored; vectors are F32.
     rule: the pre-tokenizer's, where it cannot be told. GGUFError for the folder, RequestError for
     what cannot be done.
     """
@@ -66,17 +55,13 @@ def write_converted(
         **plan.keys,
         **vocabulary(checkpoint.folder, table.weight.shape[0], rule),
     }
-    written = write_gguf(
+    return write_gguf(
         path,
         [entry(key, value) for key, value in keys.items()],
         [planned.tensor for planned in plan.tensors],
         _data(plan.tensors, watch),
         replace=replace,
     )
-    types: dict[str, int] = {}
-    for planned in plan.tensors:
-        types[planned.type] = types.get(planned.type, 0) + 1
-    return Written(written, types)
 
 
 def _most(tensors: tuple[Planned, ...]) -> str:

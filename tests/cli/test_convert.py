@@ -31,7 +31,7 @@ def test_a_folder_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     [
         (["nowhere", "out.gguf"], "is no folder"),
         (["model", "nowhere/out.gguf"], "there is no folder"),
-        (["model", "out.gguf", "--type", "Q4_K"], "invalid choice"),
+        (["model", "out.gguf", "--type", "Q4_X"], "Q4_X"),
     ],
 )
 def test_bad_usage(
@@ -46,3 +46,14 @@ def test_bad_usage(
     assert main(["convert", *words]) == 2
     assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("name", ["q8_0", "Q4_K_M"])
+def test_other_types_by_name(tmp_path: Path, name: str) -> None:
+    write_checkpoint(tmp_path / "model", "LlamaForCausalLM")
+    out = tmp_path / "out.gguf"
+    assert main(["convert", str(tmp_path / "model"), str(out), "--outtype", name]) == 0
+    with open_gguf(out) as file:
+        assert file.tensors["blk.0.attn_q.weight"].type_name in ("Q8_0", "Q5_0", "Q4_0", "IQ4_NL")
+        assert file.integer("general.file_type") == {"q8_0": 7, "Q4_K_M": 15}[name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out.gguf"]

@@ -6,6 +6,7 @@ the weights are those of the checkpoint itself.
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,16 +80,40 @@ def random_weights(kind: str, config: Mapping[str, Any]) -> Weights:
     return weights
 
 
-def save_safetensors(path: Path, weights: Mapping[str, Array], dtype: str = "F32") -> None:
-    """Written by hand, so that tests can write what is wrong as well."""
-    header, data = {}, b""
+_DTYPES = {
+    **{"int8": "I8", "uint8": "U8", "int16": "I16", "int32": "I32", "int64": "I64", "bool": "BOOL"},
+    **{"float16": "F16", "float32": "F32"},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """Bytes in a dtype that numpy does not have."""
+
+    dtype: str
+    codes: npt.NDArray[np.uint8]
+
+
+def save_safetensors(
+    path: Path, weights: Mapping[str, npt.NDArray[Any] | Raw], dtype: str = "F32"
+) -> None:
+    """Written by hand, so that tests can write what is wrong as well. dtype: of float32 arrays."""
+    header: dict[str, Any] = {}
+    pieces: list[bytes] = []
+    end = 0
     for name, values in weights.items():
-        raw = quantize_rows(by_name(dtype), values.reshape(-1, values.shape[-1])).tobytes()
-        place = [len(data), len(data) + len(raw)]
-        header[name] = {"dtype": dtype, "shape": values.shape, "data_offsets": place}
-        data += raw
+        if isinstance(values, Raw):
+            kind, shape, raw = values.dtype, values.codes.shape, values.codes.tobytes()
+        elif values.dtype == np.float32 and dtype != "F32":
+            rows = values.reshape(-1, (values.shape or (1,))[-1])
+            kind, shape, raw = dtype, values.shape, quantize_rows(by_name(dtype), rows).tobytes()
+        else:
+            kind, shape, raw = _DTYPES[values.dtype.name], values.shape, values.tobytes()
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [end, end + len(raw)]}
+        pieces.append(raw)
+        end += len(raw)
     text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(pieces))
 
 
 def byte_letters() -> list[str]:

@@ -1,11 +1,15 @@
 """Decoders of the kind of Llama: rotated positions, gated feed-forward blocks, no experts."""
 
+import re
 from collections.abc import Mapping
+
+import numpy as np
 
 from edgellm.convert.families.family import PAIRS, Family
 from edgellm.convert.keys import Keys, decoder, windows
 from edgellm.convert.moves import by_group_apart, one_more, zero_left_out
 from edgellm.convert.settings import Settings
+from edgellm.convert.weight import Weight
 
 VISION = (r"^(model\.)?(vision_tower|multi_modal_projector|visual|vision_model)\.",)
 _INNER = {r"^(model\.)?language_model\.(model\.)?": "model."}
@@ -70,8 +74,18 @@ def _cohere2(s: Settings) -> Keys:
     return _cohere(s) | windows(s)
 
 
-def _apertus(s: Settings) -> Keys:
-    return decoder(s)
+def _activations(tensors: dict[str, Weight]) -> Keys:
+    """What xIELU has learned, a number for each layer. Source: Huang and Schlag 2024."""
+    found: dict[str, dict[int, float]] = {}
+    for name in list(tensors):
+        match = re.search(r"layers\.(\d+)\.mlp\.act_fn\.(\w+)$", name)
+        if match:
+            number = tensors.pop(name).floats(np.zeros(1, np.intp)).item()
+            found.setdefault(match[2], {})[int(match[1])] = number
+    return {
+        f"xielu.{name}": np.array([values[i] for i in sorted(values)], np.float32)
+        for name, values in found.items()
+    }
 
 
 def _smollm3(s: Settings) -> Keys:
@@ -119,7 +133,7 @@ ROWS: Mapping[str, Family] = {
         "internlm2", moves={r"attention\.wqkv\.": by_group_apart}, defaults={"rms_norm_eps": 1e-6}
     ),
     "ArceeForCausalLM": Family("arcee", moves=PAIRS),
-    "ApertusForCausalLM": Family("apertus", _apertus),
+    "ApertusForCausalLM": Family("apertus", learned=_activations),
     "CohereForCausalLM": Family("command-r", _cohere, defaults=_TIED),
     "Cohere2ForCausalLM": Family("cohere2", _cohere2, {r"\.bias$": zero_left_out}, defaults=_TIED),
     "Ernie4_5ForCausalLM": Family("ernie4_5"),

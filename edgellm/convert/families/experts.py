@@ -114,13 +114,18 @@ _GPT_OSS = {
         f"{{layer}}.ffn_gate_inp.{name.rsplit('.', 1)[1]}"
     )(name, weight, s),
     r"experts\.gate_up_proj_bias$": gate_and_up(
-        "{layer}.ffn_gate_exps.bias", "{layer}.ffn_up_exps.bias"
+        "{layer}.ffn_gate_exps.bias", "{layer}.ffn_up_exps.bias", interleaved=True
     ),
     r"experts\.down_proj_bias$": as_named("{layer}.ffn_down_exps.bias"),
     r"experts\.gate_up_proj$": turned_gate_and_up(
         "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight", interleaved=True
     ),
     r"experts\.down_proj$": as_named("{layer}.ffn_down_exps.weight", turned),
+    # Of MXFP4, whose rows are in order.
+    r"experts\.gate_up_proj\.weight$": gate_and_up(
+        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight", interleaved=True
+    ),
+    r"experts\.down_proj\.weight$": as_named("{layer}.ffn_down_exps.weight"),
 }
 _GRANITE_MOE = {
     **PAIRS,

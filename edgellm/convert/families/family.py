@@ -11,6 +11,7 @@ from typing import Any
 from edgellm.convert.keys import Keys, decoder
 from edgellm.convert.moves import Move, gate_and_up, paired_keys, paired_queries
 from edgellm.convert.settings import Settings
+from edgellm.convert.weight import Weight
 
 # Rows of queries and keys in pairs, as GGUF's llama and its kin have them.
 PAIRS: Mapping[str, Move] = {
@@ -31,8 +32,9 @@ class Family:
     becomes of tensors whose names a pattern is found in, the first that fits; others keep what they
     are. renames: patterns in names and what stands for them before they are looked up. left:
     patterns of names that are no part of the text model. nested: where settings of the text model
-    lie, if they do. defaults: of settings that config.json may leave out. implied: settings that follow from
-    others, whatever config.json says."""
+    lie, if they do. defaults: of settings that config.json may leave out. implied: settings that
+    follow from others, whatever config.json says. learned: keys whose numbers are tensors of the
+    checkpoint, which it takes away."""
 
     architecture: str | Callable[[Settings], str]
     keys: Callable[[Settings], Keys] = decoder
@@ -42,6 +44,7 @@ class Family:
     nested: str | None = "text_config"
     defaults: Mapping[str, Any] = field(default_factory=dict)
     implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: {}
+    learned: Callable[[dict[str, Weight]], Keys] = lambda tensors: {}
 
     def name(self, s: Settings) -> str:
         return self.architecture if isinstance(self.architecture, str) else self.architecture(s)

@@ -116,9 +116,8 @@ def _granite_hybrid_name(s: Settings) -> str:
 
 
 def _recurrent_layers(s: Settings) -> list[bool]:
-    recurrent = [
-        kind in ("mamba", "mamba2") for kind in s.items("layer_types", "layers_block_type")
-    ]
+    kinds = s.items("layer_types", "layers_block_type")
+    recurrent = [kind in ("mamba", "mamba2", "linear_attention") for kind in kinds]
     return recurrent if any(recurrent) else []
 
 

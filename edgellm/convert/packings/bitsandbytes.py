@@ -65,7 +65,8 @@ def _four_bits(packed: Packed, name: str, state_name: str) -> Weight:
         octets = flat[rows]
         codes = np.stack([octets >> 4, octets & 15], -1).reshape(len(rows), -1)
         blocks = (rows[:, None] * shape[-1] + columns) // size
-        return table[codes] * peaks[blocks]
+        values: Values = table[codes] * peaks[blocks]
+        return values
 
     natural = _NATURAL.get(str(state.get("dtype")), "F16")
     return from_floats(origin(stored), shape, natural, read)

@@ -44,8 +44,8 @@ def weights(packed: Packed) -> Iterator[tuple[str, Weight]]:
         else:
             yield from _nvfp4(packed, prefix, stored)
     for prefix in packed.names(".weight_scale"):
-        stored = packed.tensors.get(f"{prefix}.weight")
-        if stored is not None and stored.dtype == "I8":
+        matrix = packed.tensors.get(f"{prefix}.weight")
+        if matrix is not None and matrix.dtype == "I8":
             yield f"{prefix}.weight", _rows(packed, prefix)
     yield from fp8.weights(packed)
     for suffix in (".input_global_scale", ".input_zero_point", ".output_scale"):

@@ -50,7 +50,8 @@ def bit_fields(words: npt.NDArray[np.int32], bits: int, count: int) -> Codes:
         return fields.reshape(len(words), -1)[:, :count]
     flat = np.unpackbits(octets, axis=1, bitorder="little")[:, : count * bits]
     powers = np.uint8(1) << np.arange(bits, dtype=np.uint8)
-    return (flat.reshape(len(words), count, bits) * powers).sum(-1, dtype=np.uint8)
+    codes: Codes = (flat.reshape(len(words), count, bits) * powers).sum(-1, dtype=np.uint8)
+    return codes
 
 
 def weight_of(grid: Grid) -> Weight:

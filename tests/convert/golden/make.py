@@ -35,7 +35,7 @@ def make(name: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         model_class(config).float().save_pretrained(folder)
         path = Path(folder) / "model.safetensors"
         with safe_open(path, "numpy") as file:
-            shapes = {n: tuple(file.get_slice(n).get_shape()) for n in file.keys()}  # noqa: SIM118
+            shapes = {n: tuple(file.get_slice(n).get_shape()) for n in file.keys()}
         save_safetensors(path, weights_of(shapes))
         model, report = model_class.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
@@ -60,9 +60,11 @@ def make(name: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _more(kind: str) -> dict[str, Any]:
-    return {} if kind.endswith("Model") or kind.startswith(("Mamba", "FalconM")) else {
-        "use_cache": False
-    }
+    return (
+        {}
+        if kind.endswith("Model") or kind.startswith(("Mamba", "FalconM"))
+        else {"use_cache": False}
+    )
 
 
 def main(names: list[str]) -> None:

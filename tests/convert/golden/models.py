@@ -20,6 +20,7 @@ BASE: dict[str, Any] = {
     "eos_token_id": 2,
 }
 ALL_HEADS = {name: value for name, value in BASE.items() if name != "num_key_value_heads"}
+TIED = {"tie_word_embeddings": True}
 DIM8 = {"head_dim": 8}
 DIM16 = {"head_dim": 16}
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
@@ -40,7 +41,7 @@ YARN = {
 LONG = {
     "rope_type": "longrope",
     "rope_theta": 10000.0,
-    "original_max_position_embeddings": 64,
+    "original_max_position_embeddings": 8,
     "long_factor": [1.0, 2.0, 3.0, 4.0],
     "short_factor": [1.0, 1.5, 1.75, 2.0],
 }
@@ -101,7 +102,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("Phi3ForCausalLM", {**BASE, "sliding_window": 4}),
     "phi3-long": (
         "Phi3ForCausalLM",
-        {**BASE, "max_position_embeddings": 128, "original_max_position_embeddings": 64,
+        {**BASE, "max_position_embeddings": 128, "original_max_position_embeddings": 8,
          "rope_parameters": LONG},
     ),
     "qwen2": ("Qwen2ForCausalLM", BASE),
@@ -121,9 +122,9 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "falcon": (
         "FalconForCausalLM",
-        {**ALL_HEADS, "num_kv_heads": 2, "new_decoder_architecture": True, "tie_word_embeddings": True},
+        {**ALL_HEADS, **TIED, "num_kv_heads": 2, "new_decoder_architecture": True},
     ),
-    "falcon-7b": ("FalconForCausalLM", {**ALL_HEADS, "multi_query": True, "tie_word_embeddings": True}),
+    "falcon-7b": ("FalconForCausalLM", {**ALL_HEADS, **TIED, "multi_query": True}),
     "gpt2": (
         "GPT2LMHeadModel",
         {"vocab_size": VOCAB, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": HEADS,
@@ -273,5 +274,5 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
          "sep_token_id": 2, "global_attn_every_n_layers": 3},
     ),
     "nomic-bert": ("NomicBertModel", ALL_HEADS),
-    "roberta": ("RobertaModel", {**ALL_HEADS, "pad_token_id": 1, "bos_token_id": 0}),
+    "roberta": ("RobertaModel", ALL_HEADS),
 }  # fmt: skip
