@@ -80,7 +80,7 @@ class ChatApp(App[None]):
         self.completions = Completions([(action.name, action.title) for action in ACTIONS])
         self.editor = Editor(self.completions)
         self.settings_panel = SettingsPanel()
-        self._attachments = AttachmentBar(self._count_tokens)
+        self._attachments = AttachmentBar(self._count_tokens, self._context_length)
         self._status_bar = StatusBar(id="status")
         self.is_showing_archived = False
         self._open: dict[int, Chat] = {}  # those that are shown or in which an answer is written
@@ -96,10 +96,11 @@ class ChatApp(App[None]):
         yield self.sidebar
         with Vertical(id="main"):
             yield self.transcript
-            yield self.completions
-            with Vertical(id="prompt"):
-                yield self.editor
-                yield self._attachments
+            with Vertical(id="foot"):
+                yield self.completions
+                with Vertical(id="prompt"):
+                    yield self.editor
+                    yield self._attachments
         yield self.settings_panel
         yield self._status_bar
 
@@ -323,7 +324,8 @@ class ChatApp(App[None]):
     async def _list(self) -> list[Conversation]:
         """Draws the list; what is in it."""
         found = await self.history.ask(Store.conversations, self._query, self.is_showing_archived)
-        self.sidebar.show(found, self.chat.id, self.session.busy(), self._done)
+        busy = self.session.busy()
+        self.sidebar.show(found, self.chat.id, busy, self._done, self.is_showing_archived)
         return found
 
     @on(ConversationList.Searched)
@@ -345,6 +347,7 @@ class ChatApp(App[None]):
             await self._list()
             return
         await self.open(chat)
+        self.sidebar.remove_class("-shown")  # on a narrow screen it lies over the chat
         self.editor.focus()
 
     def _collect_garbage(self) -> None:
@@ -401,6 +404,11 @@ class ChatApp(App[None]):
             return None
         client = await self.session.client()
         return len(await client.tokenize(text, add_special=False, model=info.name))
+
+    def _context_length(self) -> int | None:
+        """Tokens that the model's context holds; None while it is not loaded."""
+        info = self.session.known(self.chat.conversation.model)
+        return info.context_length if info else None
 
     def _show_status(self) -> None:
         self._status_bar.status = self._status()

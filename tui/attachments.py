@@ -6,6 +6,7 @@ screen shows as one line.
 """
 
 import html
+import mimetypes
 import os
 import re
 from collections.abc import Iterator
@@ -42,7 +43,11 @@ def read(path: str) -> list[Attachment]:
     """
     where = Path(path).expanduser()
     if not where.is_dir():
-        return [Attachment(path, _text(where, path))]
+        try:
+            return [Attachment(path, _text(where, path))]
+        except UnicodeDecodeError:
+            kind = (mimetypes.guess_type(where.name)[0] or "no UTF-8 text").replace("/", " ", 1)
+            raise RequestError(f"@{path}: {kind}, but only text can be attached") from None
     found: list[Attachment] = []
     size = 0
     for file in _files(where):
@@ -97,8 +102,6 @@ def pasted_path(text: str) -> str | None:
 def _read_all(path: str) -> list[Attachment]:
     try:
         return read(path)
-    except UnicodeDecodeError:
-        raise RequestError(f"@{path}: this is no UTF-8 text") from None
     except OSError as error:
         raise RequestError(f"@{path}: it cannot be read: {error.strerror}") from None
 

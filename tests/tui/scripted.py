@@ -207,7 +207,7 @@ async def chatting(
     """The app on a screen of that size, its history in `folder`, with a model loaded."""
     engine = engine or ScriptedEngine(client or ScriptedClient())
     app = ChatApp(engine, library or ScriptedLibrary(), folder / "history.db")
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         if library is None or library.stored:
             await until(pilot, lambda: app.session.known("tiny") is not None)
         yield pilot

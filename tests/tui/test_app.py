@@ -8,12 +8,14 @@ import pytest
 from textual.widgets import Button, OptionList, ProgressBar, Static
 
 from edgellm.errors import ConnectionFailed, DownloadError
+from edgellm.tui.actions import ACTIONS
 from edgellm.tui.app import ChatApp
 from edgellm.tui.chat import Chat, Message
 from edgellm.tui.doors import Advance, Note
 from edgellm.tui.history import Store
 from edgellm.tui.screens.models import ModelScreen
 from edgellm.tui.themes import THEMES
+from edgellm.tui.widgets import message_view, transcript
 from edgellm.tui.widgets.conversation_list import BUSY, DONE
 from edgellm.tui.widgets.status_bar import Status, StatusBar
 from tests.tui.scripted import (
@@ -212,6 +214,22 @@ async def test_long_conversations_show_their_end_first(tmp_path: Path) -> None:
         assert 30 < first and texts(pilot)[-1] == "59"
         app.query_one("#earlier", Button).press()
         await until(pilot, lambda: int(texts(pilot)[0]) < first)
+
+
+@asynchronous
+async def test_a_short_conversation_begins_at_the_top(tmp_path: Path) -> None:
+    async with chatting(tmp_path, size=(80, 40)) as pilot:
+        await say(pilot, "hi")
+        shown = app_of(pilot).transcript
+        assert shown.views[0].region.y == shown.region.y + 1
+
+
+def test_hints_name_the_keys_of_the_actions() -> None:
+    said = "\n".join((message_view.AGAIN, *message_view.ENDINGS.values(), *transcript.WELCOMES))
+    known = {action.shown_key for action in ACTIONS}
+    named = set(re.findall(r"Ctrl\+[A-Z]|F\d", said))
+    assert named == {"Ctrl+G", "Ctrl+R", "Ctrl+L", "Ctrl+J", "F1"}
+    assert named - {"Ctrl+J"} <= known
 
 
 @asynchronous

@@ -42,7 +42,7 @@ def test_a_message_carries_files_and_gives_them_back() -> None:
     ("prompt", "says"),
     [
         ("@big.txt", "more than 1 MiB"),
-        ("@src/logo.png", "no UTF-8 text"),
+        ("@src/logo.png", "image png, but only text"),
         ("@src/.git/empty", "no text files"),
         ("@pipe", "no plain file"),
     ],

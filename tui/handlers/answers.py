@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 async def stop(app: "ChatApp", _: str) -> None:
+    """Without an answer under way: back to the prompt, and what lies over the chat goes."""
     if not await app.session.stop(app.chat):
-        app.editor.focus()
+        app.sidebar.remove_class("-shown")
+        app.show_settings(False)
 
 
 async def regenerate(app: "ChatApp", _: str) -> None:

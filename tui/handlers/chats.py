@@ -65,7 +65,7 @@ async def archived(app: "ChatApp", _: str) -> None:
 
 async def remove(app: "ChatApp", _: str) -> None:
     chat = app.chat
-    question = f"Delete “{chat.conversation.title}” and its {len(chat.messages)} messages?"
+    question = f"“{chat.conversation.title}” and its {len(chat.messages)} messages are lost then."
 
     async def sure(yes: bool) -> None:
         if yes:
@@ -74,7 +74,7 @@ async def remove(app: "ChatApp", _: str) -> None:
             app.leave_chat(chat)
             await new(app, "")
 
-    app.ask(ConfirmScreen(question, "Delete"), sure)
+    app.ask(ConfirmScreen("Delete the chat?", question, "deletes it"), sure)
 
 
 async def system(app: "ChatApp", text: str) -> None:

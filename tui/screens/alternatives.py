@@ -23,7 +23,7 @@ from edgellm.types import ModelInfo, Request, SamplingParams
 
 _COUNT = 10
 _BAR = 10  # cells
-_HINT = "← → chooses a token · ↑ ↓ what stands there · Enter goes on from it · Esc closes"
+_HINT = "← → token · ↑ ↓ choice · Enter takes it · Esc closes"
 
 
 class AlternativesScreen(Dialog[tuple[int, int]]):
@@ -96,7 +96,7 @@ class AlternativesScreen(Dialog[tuple[int, int]]):
                 "".join(await self._client.pieces((token,), self._info.name)) for token, _ in top
             ]
         except EdgeLLMError as error:
-            self.query_one(".hint", Static).update(str(error))
+            self.show_hint(str(error))
             return
         listed.clear_options()
         for (token, logprob), text in zip(top, texts, strict=True):

@@ -3,7 +3,7 @@
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from edgellm.tui.screens.dialog import Dialog
 
@@ -46,12 +46,16 @@ class AskScreen(Dialog[str]):
 
 
 class ConfirmScreen(Dialog[bool]):
-    """True when the user is sure."""
+    """True when the user is sure. title: of what; question: with what is lost."""
 
     BINDINGS = [Binding("enter,y", "sure", "Yes", show=False), Binding("n", "close", show=False)]
 
-    def __init__(self, question: str, yes: str) -> None:
-        super().__init__(question, f"Enter: {yes.lower()} · Esc closes")
+    def __init__(self, title: str, question: str, yes: str) -> None:
+        super().__init__(title, f"Enter {yes} · Esc closes")
+        self._question = question
+
+    def compose_body(self) -> ComposeResult:
+        yield Static(self._question, markup=False)
 
     def action_sure(self) -> None:
         self.dismiss(True)

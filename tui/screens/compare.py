@@ -4,14 +4,15 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from edgellm.tui.generation import Generation
 from edgellm.tui.screens.dialog import Dialog
+from edgellm.tui.widgets.following import Following
 from edgellm.tui.widgets.message_view import MessageView
 
-_HINT = "← keeps the left one · → the right one · Esc closes; both stay as branches"
+_HINT = "← keeps the left · → the right · Esc closes"
 
 
 class CompareScreen(Dialog[int]):
@@ -32,8 +33,7 @@ class CompareScreen(Dialog[int]):
             for generation, title in zip(self._generations, self._titles, strict=True):
                 with Vertical(classes="column"):
                     yield Static(title, markup=False, classes="column-title")
-                    with VerticalScroll() as column:
-                        column.anchor()
+                    with Following():
                         yield MessageView(generation.message)
 
     def on_mount(self) -> None:

@@ -5,14 +5,14 @@ from typing import TypeVar
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 T = TypeVar("T")
 
 
 class Dialog(ModalScreen[T]):
-    """Subclasses say what is in the box. hint: the keys, at its foot."""
+    """Subclasses say what is in the box. heading and hint, the keys, are in its frame."""
 
     BINDINGS = [Binding("escape", "close", "Close", show=False)]
 
@@ -22,10 +22,14 @@ class Dialog(ModalScreen[T]):
         self._hint = hint
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(self._heading, classes="title", markup=False)
+        with Vertical(classes="dialog") as box:
+            box.border_title = Content(self._heading)
+            box.border_subtitle = Content(self._hint)
             yield from self.compose_body()
-            yield Static(self._hint, classes="hint", markup=False)
+
+    def show_hint(self, hint: str) -> None:
+        """Other keys, or what is wrong."""
+        self.query_one(".dialog").border_subtitle = Content(hint)
 
     def compose_body(self) -> ComposeResult:
         yield from ()

@@ -23,10 +23,10 @@ class EngineScreen(Dialog[None]):
         super().__init__("Engine")
         self._session = session
         self._before: tuple[float, dict[str, Stats]] | None = None
-        self._rates: list[float] = []
+        self._rates = [0.0, 0.0]  # a line needs two points
 
     def compose_body(self) -> ComposeResult:
-        yield Sparkline([0.0])
+        yield Sparkline(self._rates)
         yield Static(id="numbers", markup=False)
 
     async def on_mount(self) -> None:

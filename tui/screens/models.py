@@ -14,6 +14,10 @@ from edgellm.tui.doors import Library, Offer
 from edgellm.tui.screens.dialog import Dialog
 from edgellm.tui.widgets.status_bar import size
 
+_HINT = "Enter takes it · type to search · Esc closes"
+_FIRST_HINT = "Enter fetches it · type to search · Esc closes"
+_PULLING_HINT = "Esc stops the download"
+
 
 class _Stopped(Exception):
     """The user has stopped a download."""
@@ -26,7 +30,7 @@ class ModelScreen(Dialog[str]):
     """
 
     def __init__(self, library: Library, current: str | None, first: bool = False) -> None:
-        super().__init__("Choose a model", "Enter takes it · type to search · Esc closes")
+        super().__init__("Choose a model", _FIRST_HINT if first else _HINT)
         self._library = library
         self._current = current
         self._first = first
@@ -100,12 +104,13 @@ class ModelScreen(Dialog[str]):
         stop = self._stop = asyncio.Event()
         bar = self.query_one(ProgressBar)
         bar.display, bar.total, bar.progress = True, offer.size, 0
-        self._say(f"asking for {offer.name} · Esc stops")
+        self._say(f"asking for {offer.name}")
+        self.show_hint(_PULLING_HINT)
 
         def show(stage: str, done: int, total: int | None) -> None:
             bar.update(total=total, progress=done)
             share = f"{size(done)} of {size(total)}" if total else size(done)
-            self._say(f"{stage}: {share} · Esc stops")
+            self._say(f"{stage}: {share}")
 
         def advance(stage: str, done: int, total: int | None) -> None:
             if stop.is_set():
@@ -125,10 +130,12 @@ class ModelScreen(Dialog[str]):
             self.dismiss(offer.name)
         finally:
             bar.display, self._stop = False, None
+            self.show_hint(_HINT)
 
     def _say(self, text: str, failed: bool = False) -> None:
         stage = self.query_one(".stage", Static)
         stage.update(text)
+        stage.display = bool(text)
         stage.set_class(failed, "error")
 
     def action_close(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from textual import work
+from textual.content import Content
 from textual.widgets import Static
 
 from edgellm.errors import EdgeLLMError
@@ -13,11 +14,14 @@ _PAUSE = 0.3  # seconds of rest before files are read
 
 
 class AttachmentBar(Static):
-    """count: how many tokens a text has, None when that is not known yet."""
+    """count: how many tokens a text has, None when that is not known yet. context: how many fit."""
 
-    def __init__(self, count: Callable[[str], Awaitable[int | None]]) -> None:
+    def __init__(
+        self, count: Callable[[str], Awaitable[int | None]], context: Callable[[], int | None]
+    ) -> None:
         super().__init__(id="attachments", markup=False)
         self._count = count
+        self._context_length = context
 
     def on_mount(self) -> None:
         self.display = False
@@ -29,18 +33,24 @@ class AttachmentBar(Static):
             self.display = False
             return
         await asyncio.sleep(_PAUSE)
-        parts = []
-        for path in await asyncio.to_thread(mentions, prompt):
-            parts.append(f"▤ {path}  {await self._describe(path)}")
-        self.update("   ".join(parts))
-        self.display = bool(parts)
+        lines = [await self._line(path) for path in await asyncio.to_thread(mentions, prompt)]
+        tokens, context = sum(count for _, count in lines), self._context_length()
+        shown = [line for line, _ in lines]
+        if context is not None and tokens > context:
+            warning = f"{tokens:,} tokens are more than the context of {context:,}"
+            shown.append(Content.styled(warning, "$warning"))
+        self.update(Content("\n").join(shown))
+        self.display = bool(shown)
 
-    async def _describe(self, path: str) -> str:
+    async def _line(self, path: str) -> tuple[Content, int]:
+        """What is shown of a file or folder, and its tokens as far as they are known."""
         try:
             files = await asyncio.to_thread(read, path)
             text = "\n".join(file.text for file in files)
             tokens = await self._count(text)
-        except (EdgeLLMError, OSError, UnicodeDecodeError) as error:
-            return str(error) if isinstance(error, EdgeLLMError) else "no text to read"
-        named = f"{len(files)} files, " if len(files) > 1 else ""
-        return named + (f"{len(text):,} characters" if tokens is None else f"{tokens:,} tokens")
+        except (EdgeLLMError, OSError) as error:
+            said = str(error) if isinstance(error, EdgeLLMError) else f"@{path}: {error.strerror}"
+            return Content.styled(said, "$error"), 0
+        many = f"{len(files)} files, " if len(files) > 1 else ""
+        size = f"{len(text):,} characters" if tokens is None else f"{tokens:,} tokens"
+        return Content(f"▤ {path}  {many}{size}"), tokens or 0

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key
 from textual.message import Message
-from textual.widgets import Input, OptionList
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from edgellm.tui.chat import Conversation
@@ -41,6 +41,7 @@ class ConversationList(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Input(placeholder="Search chats", id="search", compact=True)
+        yield Static(classes="none")
         yield self._list
 
     def show(
@@ -49,9 +50,16 @@ class ConversationList(Vertical):
         current: int,
         busy: AbstractSet[int],
         done: AbstractSet[int],
+        archived: bool = False,
     ) -> None:
-        """busy: those with an answer under way; done: with one that nobody has seen yet."""
+        """busy: those with an answer under way; done: with one that nobody has seen yet. archived:
+        these are the archived ones."""
+        search, none = self.query_one(Input), self.query_one(".none", Static)
+        search.placeholder = "Search archived chats" if archived else "Search chats"
         options = list(self._options(list(conversations), busy, done))
+        nothing = "No archived chats" if archived else "No chats yet"
+        none.update("Nothing found" if search.value.strip() else nothing)
+        none.display = not options
         rows = [(option.id, option.prompt) for option in options]
         if (rows, current) == self._shown:
             return

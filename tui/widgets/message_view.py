@@ -17,12 +17,14 @@ from edgellm.tui.widgets.markdown_part import CodeBlock
 PACE = 0.03  # seconds between two looks at a growing answer, at least
 _SHARE = 3  # for each moment of drawing, so many are left to keys and other answers
 
-_ENDINGS = {
-    "length": "cut off: the limit of tokens or the end of the context",
-    "abort": "stopped",
+_GO_ON = " · Ctrl+G goes on"
+ENDINGS = {
+    "length": f"cut off: the limit of tokens or the end of the context{_GO_ON}",
+    "abort": f"stopped{_GO_ON}",
     "error": "failed",
-    None: "interrupted",
+    None: f"interrupted{_GO_ON}",
 }
+AGAIN = "\nCtrl+R asks again"
 
 
 class MessageView(Vertical, can_focus=True):
@@ -128,9 +130,9 @@ class MessageView(Vertical, can_focus=True):
 
     def _show_ending(self, error: Exception | None = None) -> None:
         ending = self._foot
-        text = "" if self.generation else _ENDINGS.get(self.message.finish_reason, "")
+        text = "" if self.generation else ENDINGS.get(self.message.finish_reason, "")
         if error is not None:
-            text = f"{text}: {error}"
+            text = f"{text}: {error}{AGAIN}"
         ending.update(text)
         ending.display = bool(text)
         ending.set_class(self.message.finish_reason == "error", "error")

@@ -7,7 +7,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 _BAR = 12  # cells
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_KEYS = "F1 help · Ctrl+P commands"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,9 @@ class StatusBar(Static):
         width = self.content_size.width
         while len(parts) > 1 and _joined(parts).cell_length > width > 0:
             parts.pop()  # the last ones are missed least, and half of one says nothing
-        return _joined(parts)
+        line = _joined(parts)
+        room = width - line.cell_length - len(_KEYS)
+        return line + Content(" " * room + _KEYS) if room >= 3 else line
 
 
 def _joined(parts: list[Content]) -> Content:
@@ -61,11 +63,11 @@ def _joined(parts: list[Content]) -> Content:
 def context_bar(used: int, context: int) -> Content:
     """How full the context is: a bar and the numbers; in the warning colour when nearly full."""
     share = min(1.0, used / context)
-    whole, part = divmod(round(share * _BAR * 8), 8)
-    bar = "█" * whole + (_EIGHTHS[part] if part else "")
+    whole, half = divmod(round(share * _BAR * 2), 2)
+    bar = "━" * whole + "╸" * half
     style = "$warning" if share > 0.9 else "$accent"
     return Content.assemble(
-        (bar.ljust(_BAR), f"{style} on $panel"), f" {count(used)} of {count(context)}"
+        (bar, style), ("─" * (_BAR - len(bar)), "$border"), f" {count(used)} of {count(context)}"
     )
 
 

@@ -3,7 +3,6 @@
 import asyncio
 
 from textual import on
-from textual.containers import VerticalScroll
 from textual.geometry import Spacing
 from textual.widgets import Button, Static
 
@@ -11,21 +10,29 @@ from edgellm.tui.chat import Chat
 from edgellm.tui.session import Session
 from edgellm.tui.widgets.answer import Answer
 from edgellm.tui.widgets.fold import Fold
+from edgellm.tui.widgets.following import Following
 from edgellm.tui.widgets.markdown_part import CodeBlock
 from edgellm.tui.widgets.message_view import MessageView
 
 _SHOWN = 10  # messages drawn at first, and more with each press of the button
 
-_WELCOME = """\
-Ask anything. Everything stays on this machine.
+_ASK = """\
+Ask anything. It stays on this machine.
 
 [$muted]Enter sends · Ctrl+J begins a new line
-@file attaches · / lists the commands · F1 helps[/]\
+@file attaches · / lists the commands
+F1 helps[/]\
 """
+_CHOOSE = """\
+No model is chosen yet.
+
+[$muted]Ctrl+L lists the models[/]\
+"""
+WELCOMES = (_ASK, _CHOOSE)
 
 
-class Transcript(VerticalScroll, can_focus=False):
-    """Follows the end of an answer that is being written, unless the user has scrolled up."""
+class Transcript(Following, can_focus=False):
+    """The end of an answer that is being written is in sight, unless the user has scrolled up."""
 
     def __init__(self) -> None:
         super().__init__(id="transcript")
@@ -33,9 +40,6 @@ class Transcript(VerticalScroll, can_focus=False):
         self._limit = _SHOWN
         self._drawing = asyncio.Lock()
         self._folds: list[Fold] = []
-
-    def on_mount(self) -> None:
-        self.anchor()
 
     @property
     def views(self) -> list[MessageView]:
@@ -103,7 +107,8 @@ class Transcript(VerticalScroll, can_focus=False):
                 view.follow(generation)
             await view.show(message, _place(chat, message.id))
         if not path:
-            await self.mount(Static(_WELCOME, classes="placeholder"))
+            welcome = _CHOOSE if chat.conversation.model is None else _ASK
+            await self.mount(Static(welcome, classes="placeholder"))
         elif len(path) > len(shown):
             label = f"{len(path) - len(shown)} earlier messages"
             await self.mount(Button(label, id="earlier", compact=True), before=0)
