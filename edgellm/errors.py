@@ -33,8 +33,8 @@ class ContextOverflow(RequestError):
 
     def __init__(self, prompt_tokens: int, context_length: int) -> None:
         super().__init__(
-            f"the prompt has {prompt_tokens} tokens and the context holds {context_length}: "
-            "shorten the prompt or load the model with a larger context",
+            f"the prompt has {prompt_tokens} tokens, which exceeds the available context size of "
+            f"{context_length} tokens: shorten it, or load the model with a larger context",
             field="prompt",
         )
         self.prompt_tokens = prompt_tokens

@@ -5,12 +5,14 @@ its interpreter. Content that is no call may begin with a bracket too: then it i
 """
 
 import json
+from typing import Any
 
 from edgellm.dialects.calls import json_call, json_calls, python_calls
-from edgellm.dialects.functions import Tools
+from edgellm.dialects.functions import Function, Tools
 from edgellm.dialects.json_scan import Malformed
 from edgellm.dialects.lark import Lark
 from edgellm.dialects.reader import Reader, Reading
+from edgellm.errors import RequestError
 
 PYTHON_TAG = "<|python_tag|>"
 _INTERPRETERS = ("code_interpreter", "python", "ipython")
@@ -70,6 +72,39 @@ def write_llama(lark: Lark, tools: Tools) -> str:
 
 def write(lark: Lark, tools: Tools) -> str:
     return _write(lark, tools, "arguments")
+
+
+def choose_llama(lark: Lark, tools: Tools, said: Any) -> str:
+    return _choose(lark, tools, said, "parameters")
+
+
+def choose(lark: Lark, tools: Tools, said: Any) -> str:
+    return _choose(lark, tools, said, "arguments")
+
+
+def _choose(lark: Lark, tools: Tools, said: Any, key: str) -> str:
+    """One call, or JSON of the schema `said`: both as one schema."""
+    forms = [(_call_schema(function, key), function.schema) for function in tools.callable.values()]
+    definitions: dict[str, Any] = {}
+    for _, schema in (*forms, (said, said)):
+        for name in ("$defs", "definitions"):
+            for inner, meant in (schema.get(name) or {}).items():
+                if definitions.setdefault(name, {}).setdefault(inner, meant) != meant:
+                    raise RequestError(
+                        f"tools: {inner!r} is defined in two ways in the schemas of tools and "
+                        "response_format: give one of them another name",
+                        "tools",
+                    )
+    return lark.json({"anyOf": [*(form for form, _ in forms), said], **definitions})
+
+
+def _call_schema(function: Function, key: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"name": {"const": function.name}, key: function.schema},
+        "required": ["name", key],
+        "additionalProperties": False,
+    }
 
 
 def _write(lark: Lark, tools: Tools, key: str) -> str:

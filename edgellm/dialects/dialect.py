@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from edgellm.dialects import (
     bare_json,
@@ -24,9 +25,10 @@ class Dialect:
     """A way of writing calls. told_by: texts that are all in the templates of its models.
 
     read: takes the content of an answer apart. write: the grammar of an answer that calls, for
-    `Lark`. marks: what it reads that may be control tokens. has_channels: reasoning is its business
-    too, and it is read even without tools. is_taught: the model must be told how to write calls,
-    its template does not.
+    `Lark`. say: that of one whose content is an expression. choose: that of a call or content of a
+    schema, where those cannot be told apart by how they begin. marks: what it reads that may be
+    control tokens. has_channels: reasoning is its business too, and it is read even without tools.
+    is_taught: the model must be told how to write calls, its template does not.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Dialect:
     marks: tuple[str, ...] = ()
     has_channels: bool = False
     is_taught: bool = False
+    say: Callable[[Lark, str], str] = lambda _, said: said
+    choose: Callable[[Lark, Tools, Any], str] | None = None
 
 
 _V3, _V31, _KIMI = deepseek.V3, deepseek.V31, deepseek.KIMI
@@ -45,7 +49,12 @@ _MISTRAL = (mistral.OPEN, mistral.ARGS, "[CALL_ID]")
 _TAGS = (hermes.OPEN, hermes.CLOSE)
 _GLM = (*_TAGS, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 _PYTHON = bare_json.PYTHON_TAG
-_LLAMA = (bare_json.read, bare_json.write_llama, (_PYTHON,))
+
+
+def _llama(*told_by: str) -> Dialect:
+    read, write, choose = bare_json.read, bare_json.write_llama, bare_json.choose_llama
+    return Dialect("llama", told_by, read, write, (_PYTHON,), choose=choose)
+
 
 # The first whose texts are all in the template is taken, so the narrower one goes first.
 DIALECTS = (
@@ -56,6 +65,7 @@ DIALECTS = (
         harmony.write,
         harmony.MARKS,
         has_channels=True,
+        say=harmony.say,
     ),
     Dialect("deepseek v3", (_V3.begin, "```json"), _V3.read, _V3.write, _V3.all),
     Dialect("deepseek v3.1", (_V31.begin,), _V31.read, _V31.write, _V31.all),
@@ -74,11 +84,13 @@ DIALECTS = (
     Dialect("glm", ("<arg_key>",), glm.read, glm.write, _GLM),
     Dialect("qwen xml", ("<function=", "<parameter="), qwen_xml.read, qwen_xml.write, _TAGS),
     Dialect("hermes", (hermes.OPEN,), hermes.read, hermes.write, _TAGS),
-    Dialect("llama", ('"parameters": dictionary of',), *_LLAMA),
-    Dialect("llama", (_PYTHON,), *_LLAMA),
+    _llama('"parameters": dictionary of'),
+    _llama(_PYTHON),
     Dialect("gemma code", ("tool_code",), _CODE.read, _CODE.write),
 )
-TAUGHT = Dialect("json", (), bare_json.read, bare_json.write, is_taught=True)
+TAUGHT = Dialect(
+    "json", (), bare_json.read, bare_json.write, is_taught=True, choose=bare_json.choose
+)
 
 
 @dataclass(frozen=True)

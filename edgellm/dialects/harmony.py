@@ -57,18 +57,25 @@ def _message(reader: Reader, before: str = "") -> Reading[None]:
 
 
 def write(lark: Lark, tools: Tools) -> str:
-    def message(channel: str) -> str:
-        head = f"{lark.mark(CHANNEL)} {lark.text(channel)} {lark.mark(MESSAGE)}"
-        return f'{head} {lark.until(END)} {lark.mark(START)} "assistant"'
-
     calls = lark.either(
         f"{lark.text(f'commentary to=functions.{function.name} ')} {lark.mark(CONSTRAIN)} "
         f'"json" {lark.mark(MESSAGE)} {lark.json(function.schema)}'
         for function in tools.callable.values()
     )
-    before = f"({message('analysis')} | {message('commentary')})*"
-    call = f"{lark.mark(CHANNEL)} {calls}"
-    if tools.choice == "required":
-        return f"{before} {call}"
-    final = f'{lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)} {lark.any()}'
-    return f"{before} ({call} | {final})"
+    call = f"{_before(lark)} {lark.mark(CHANNEL)} {calls}"
+    return call if tools.choice == "required" else f"({call} | {say(lark, lark.any())})"
+
+
+def say(lark: Lark, said: str) -> str:
+    """An answer whose content is what the expression `said` is."""
+    return f'{_before(lark)} {lark.mark(CHANNEL)} "final" {lark.mark(MESSAGE)} {said}'
+
+
+def _before(lark: Lark) -> str:
+    """The messages before the last one."""
+
+    def message(channel: str) -> str:
+        head = f"{lark.mark(CHANNEL)} {lark.text(channel)} {lark.mark(MESSAGE)}"
+        return f'{head} {lark.until(END)} {lark.mark(START)} "assistant"'
+
+    return f"({message('analysis')} | {message('commentary')})*"

@@ -1,9 +1,12 @@
 """How a request is asked of a model and how its answers are read. Knows no engine and no API."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
+from edgellm.constraints import schema_text
 from edgellm.dialects.dialect import Dialect, Thinking, dialect_of, thinking_of
 from edgellm.dialects.functions import Tools
 from edgellm.dialects.lark import Lark
@@ -53,22 +56,27 @@ class Plan:
     def answering(self, params: SamplingParams, tail: str, streams: bool = False) -> Answering:
         """tail: the end of the prompt, with its markers. streams: calls are wanted as they come.
 
-        RequestError when two forms are asked of the answer.
+        A schema is one of what is said: calls, channels and reasoning that has begun go before it.
+        RequestError when two other forms are asked of the answer.
         """
         is_open, is_closed = self._thought(tail)
-        is_held = self.tools.is_held
-        if any(getattr(params, name) is not None for name in CONSTRAINTS):
-            is_open = False  # the form leaves no room for reasoning
-            if is_held:
-                raise RequestError(
-                    "tools: calls that must have a form (tool_choice, strict, or "
-                    "parallel_tool_calls) cannot be asked for together with another form of the "
-                    "answer (response_format, grammar)",
-                    "tools",
-                )
+        form = next((name for name in CONSTRAINTS if getattr(params, name) is not None), None)
+        is_schema = form == "json_schema"
+        is_held = self.tools.is_held or (is_schema and self._has_more(is_open))
+        if is_held and form is not None and not is_schema:
+            raise RequestError(
+                "tools: calls that must have a form (tool_choice, strict, or parallel_tool_calls) "
+                f"cannot be asked for together with {form}",
+                "tools",
+            )
         if is_held:
-            grammar = self._grammar(is_open, is_closed)
-            params = SamplingParams(**{**params.given, "lark": grammar})
+            said = params.json_schema
+            schema = None if said is None else json.loads(schema_text(said))
+            grammar = self._grammar(is_open, is_closed, schema)
+            given = {name: value for name, value in params.given.items() if name != form}
+            params = SamplingParams(**{**given, "lark": grammar})
+        elif form is not None:
+            is_open = False  # the form leaves no room for reasoning
         shown = tuple(sorted(set(self.control.values())))
         if not (self.tools.callable or self.thinking or self.dialect.has_channels):
             return Answering(params)
@@ -93,9 +101,14 @@ class Plan:
             yield from reader.say_rest()
         reader.end()
 
-    def _grammar(self, is_open: bool, is_closed: bool) -> str:
+    def _has_more(self, is_open: bool) -> bool:
+        """Whether an answer may have more than what is said."""
+        return self.dialect.has_channels or is_open or bool(self.tools.callable)
+
+    def _grammar(self, is_open: bool, is_closed: bool, said: Any = None) -> str:
+        """said: a schema of what is said instead of a call."""
         lark = Lark(self.control)
-        content = self.dialect.write(lark, self.tools)
+        content = self._content(lark, said)
         thinking = self.thinking
         if thinking is None or self.dialect.has_channels or is_closed:
             return lark.grammar(content)
@@ -103,6 +116,17 @@ class Plan:
         if not is_open:
             thought = f"({lark.mark(thinking.open)} {thought})?"
         return lark.grammar(f"{thought} {content}")
+
+    def _content(self, lark: Lark, said: Any) -> str:
+        if said is None:
+            return self.dialect.write(lark, self.tools)
+        required = replace(self.tools, choice="required")
+        if self.tools.choice == "required":
+            return self.dialect.write(lark, required)
+        if self.dialect.choose is not None and self.tools.callable:
+            return self.dialect.choose(lark, self.tools, said)
+        form = self.dialect.say(lark, lark.json(said))
+        return f"({self.dialect.write(lark, required)} | {form})" if self.tools.callable else form
 
     def _thought(self, tail: str) -> tuple[bool, bool]:
         """Whether the prompt ends inside reasoning, or behind it."""

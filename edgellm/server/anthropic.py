@@ -56,9 +56,16 @@ async def _prepare(call: Call) -> Chat:
     conversation = _conversation(call)
     if len(conversation) > call.service.settings.max_messages:
         raise RequestError(f"{len(conversation)} messages: too many", "messages")
-    params = f.sampling(call.fields, _RENAMED, n=1)
+    params = f.sampling(call.fields, _RENAMED, n=1, **_form(call))
     streams = f.read(call.fields, "stream", bool, False)
     return await prepare(call, conversation, params, _tools(call), streams)
+
+
+def _form(call: Call) -> Mapping[str, Any]:
+    """The schema that the answer is held to."""
+    form = f.read(call.fields, "output_config", dict[str, Any], {}).get("format")
+    form = form or call.fields.get("output_format")  # its older name
+    return f.response_format({"response_format": form})
 
 
 def _conversation(call: Call) -> list[Message]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgellm.errors import RequestError
+from edgellm.errors import ContextOverflow, RequestError
 from edgellm.server.endpoint import Call, Reply, Route
 from edgellm.server.failures import Failure
 from edgellm.server.llama_cpp import llama_cpp_error
@@ -27,6 +27,8 @@ RENAMED = {
 
 def openai_error(failure: Failure) -> Mapping[str, Any]:
     error = dict(llama_cpp_error(failure)["error"])
+    if isinstance(failure.error, ContextOverflow):
+        error["code"] = "context_length_exceeded"  # clients shorten what they sent
     return {"error": {"param": None, **error}}
 
 

@@ -40,7 +40,12 @@ class MarkTokenizer(ByteTokenizer):
 
 
 def allows(
-    template: str, answer: str, tools: Tools, with_tokens: bool = False, tail: str = TAIL
+    template: str,
+    answer: str,
+    tools: Tools,
+    with_tokens: bool = False,
+    tail: str = TAIL,
+    params: SamplingParams | None = None,
 ) -> bool:
     """Whether an answer, and its end, is what the tools ask for."""
     dialect, thinking = dialect_of(template), thinking_of(template)
@@ -49,7 +54,7 @@ def allows(
     control = {mark: VOCAB_SIZE + i for i, mark in enumerate(tokenizer.marks)}
     model = details(template)
     object.__setattr__(model, "control_marks", control)
-    params = plan(model, tools).answering(SamplingParams(), tail).params
+    params = plan(model, tools).answering(params or SamplingParams(), tail).params
     constraint = compile_constraint(params, lambda: Words(tokenizer))  # type: ignore[arg-type]
     assert constraint is not None
     for token in tokenizer.tokens(answer):
@@ -121,6 +126,55 @@ def test_reasoning_comes_before_a_call_that_must_be(with_tokens: bool) -> None:
     assert not allows(template, thought, tools, with_tokens, tail="<think>\n\n</think>\n\n")
 
 
+ANSWER = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+SCHEMA = SamplingParams(json_schema=ANSWER)
+
+
+@each
+@pytest.mark.parametrize("with_tokens", [False, True])
+def test_a_call_or_an_answer_of_a_schema(case: Case, with_tokens: bool) -> None:
+    head = "<|channel|>final<|message|>" if case.name == "harmony" else ""
+    one = case.one.removesuffix("<|call|>")
+
+    def allowed(answer: str, tools: Tools) -> bool:
+        return allows(case.told_by, answer, tools, with_tokens, params=SCHEMA)
+
+    for tools in (given_tools(), given_tools(is_parallel=False)):
+        assert allowed(one, tools) and allowed(head + '{"a": 1}', tools)
+        assert not allowed(head + '{"a": "1"}', tools) and not allowed(head + "No.", tools)
+    assert allowed(one, given_tools("required"))  # a call says nothing
+    assert not allowed(head + '{"a": 1}', given_tools("required"))
+    assert allowed(head + '{"a": 1}', Tools()) and not allowed(head + "No.", Tools())
+
+
+def test_definitions_of_calls_and_answers_come_together() -> None:
+    def schema(kind: str) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/A"}},
+            "additionalProperties": False,
+            "$defs": {"A": {"type": kind}},
+        }
+
+    function = {"name": "f", "parameters": schema("integer")}
+    tools = read_tools([{"type": "function", "function": function}])
+    same = SamplingParams(json_schema=schema("integer"))
+    assert allows("", '{"name": "f", "arguments": {"a": 1}}', tools, params=same)
+    assert not allows("", '{"name": "f", "arguments": {"a": ""}}', tools, params=same)
+    with pytest.raises(RequestError, match="'A' is defined in two ways"):
+        allows("", "", tools, params=SamplingParams(json_schema=schema("string")))
+
+
+@pytest.mark.parametrize("with_tokens", [False, True])
+def test_reasoning_that_has_begun_goes_before_a_schema(with_tokens: bool) -> None:
+    def allowed(answer: str, tail: str = TAIL) -> bool:
+        return allows("<think> </think>", answer, Tools(), with_tokens, tail, SCHEMA)
+
+    assert allowed('\nHm.</think>\n\n{"a": 1}', "assistant\n<think>\n")
+    assert not allowed('{"a": 1}', "assistant\n<think>\n")
+    assert allowed('{"a": 1}') and not allowed('<think>Hm.</think>{"a": 1}')
+
+
 def test_what_cannot_be_held_is_refused() -> None:
     def function(strict: bool, **schema: Any) -> dict[str, Any]:
         parameters = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
@@ -140,7 +194,7 @@ def test_what_cannot_be_held_is_refused() -> None:
     with pytest.raises(RequestError, match="f is strict"):
         params(hermes, function(True, nonsense=1))
     assert '"nonsense"' not in params(hermes, function(False, nonsense=1)).lark
-    with pytest.raises(RequestError, match="another form"):
+    with pytest.raises(RequestError, match="together with regex"):
         params(hermes, function(True, type="string"), SamplingParams(regex="a"))
     with pytest.raises(RequestError, match="Python code"):
         params("<|tool_call_start|>", function(True, type="string"))

@@ -103,6 +103,9 @@ def test_tags_may_be_forgotten() -> None:
 
 def test_an_answer_of_another_form_has_no_reasoning() -> None:
     asked = plan(details(THINKS))
+    parser = asked.answering(SamplingParams(regex="a+"), "assistant\n<think>\n").parser()
+    assert parser.push("aa") + parser.finish() == [TextPart("aa")]
     params = SamplingParams(json_schema={"type": "object"})
     parser = asked.answering(params, "assistant\n<think>\n").parser()
-    assert parser.push("{}") + parser.finish() == [TextPart("{}")]
+    parts = [TextPart("Hm.", "reasoning"), TextPart("{}")]
+    assert parser.push("Hm.</think>{}") + parser.finish() == parts

@@ -131,6 +131,24 @@ def test_arguments_stream_when_they_are_held(serve: Serve, opened: ExitStack) ->
     )
 
 
+def test_answers_of_a_schema(serve: Serve, opened: ExitStack) -> None:
+    """Whoever may call may also answer, in the form that was asked for."""
+    server = serve('{"colour": "blue"}')
+    schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
+    schema |= {"required": ["colour"], "additionalProperties": False}
+    form: Any = {"type": "json_schema", "json_schema": {"name": "c", "schema": schema}}
+    fields: Any = {"model": "m", "messages": ASKED, "temperature": 0, "tools": TOOLS}
+    chat = openai_of(server, opened).chat.completions
+    (choice,) = chat.create(**fields, response_format=form).choices
+    assert choice.message.content == '{"colour": "blue"}'
+    sdk = anthropic.Anthropic(base_url=server.tcp, api_key="none")
+    held: Any = {"format": {"type": "json_schema", "schema": schema}}
+    message: Any = opened.enter_context(sdk).messages.create(
+        model="m", max_tokens=99, messages=ASKED, output_config=held, extra_body={"temperature": 0}
+    )
+    assert message.content[0].text == '{"colour": "blue"}'
+
+
 def test_a_call_that_is_cut(serve: Serve) -> None:
     """It is text where it comes whole, and no API fails over it."""
     server = serve(CALL)
