@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgellm.sampling.candidates import Candidates, Float32, best
+from edgellm.sampling.mass import at_least, draw, mass, probabilities
 from edgellm.sampling.step import Step
 from edgellm.sampling_params import SamplingParams
 
-_BLOCK = 512
 _MIROSTAT_TOKENS = 100  # of which Zipf's exponent is estimated
 # adaptive-p's curve: logits from 5 at the target down, steeper than linear within 0.3 of it.
 _PEAK, _SHARPNESS, _WIDTH = 5.0, 10.0, 0.3
@@ -35,26 +35,9 @@ def fresh(params: SamplingParams) -> Memory:
     return Memory(2.0 * params.mirostat_tau, params.adaptive_target * past, past)
 
 
-def draw(weights: Float32, share: float) -> int:
-    """The place at which the running sum of weights (n,) passes `share`, in [0, 1), of the whole.
-
-    Blocks first, so that only one of them is summed entry by entry. A weight of 0 is never drawn.
-    """
-    starts = np.arange(0, len(weights), _BLOCK)
-    mass = np.cumsum(np.add.reduceat(weights, starts, dtype=np.float64))
-    wanted = share * float(mass[-1])
-    block = min(int(np.searchsorted(mass, wanted, side="right")), len(mass) - 1)
-    start = block * _BLOCK
-    before = float(mass[block - 1]) if block else 0.0
-    inside = before + np.cumsum(weights[start : start + _BLOCK], dtype=np.float64)
-    place = start + int(np.searchsorted(inside, wanted, side="right"))
-    # Rounding may leave the sum of a block short of what its entries come to.
-    return place if place < len(weights) and weights[place] > 0 else int(weights.argmax())
-
-
 def plain(candidates: Candidates, step: Step, memory: Memory) -> tuple[int, Memory]:
     """Drawn by its probability."""
-    return candidates.token(draw(candidates.weights(), step.uniform())), memory
+    return candidates.token(draw(candidates.logits, step.uniform())), memory
 
 
 def adaptive_p(candidates: Candidates, step: Step, memory: Memory) -> tuple[int, Memory]:
@@ -62,16 +45,27 @@ def adaptive_p(candidates: Candidates, step: Step, memory: Memory) -> tuple[int,
 
     Source: llama.cpp, pull request 17927.
     """
-    params = step.params
-    probabilities = candidates.probabilities()
+    params, logits = step.params, candidates.logits
     aim = min(1.0, max(0.0, 2.0 * params.adaptive_target - memory.sum / memory.weight))
-    distances = np.abs(probabilities - np.float32(aim)) / np.float32(_WIDTH)
-    curve = _PEAK - _SHARPNESS * distances * distances / (1.0 + distances)
-    curve = np.where(probabilities > 0, curve, -np.inf).astype(np.float32)
-    place = draw(Candidates(curve).weights(), step.uniform())
-    chosen, decay = float(probabilities[place]), params.adaptive_decay
+    curve = np.concatenate([_curve(likely, aim) for likely in probabilities(logits)])
+    place = draw(curve, step.uniform())
+    chosen = float(np.exp(logits[place] - logits.max())) / mass(logits)
+    decay = params.adaptive_decay
     memory = replace(memory, sum=chosen + decay * memory.sum, weight=1.0 + decay * memory.weight)
     return candidates.token(place), memory
+
+
+def _curve(likely: Float32, aim: float) -> Float32:
+    """Logits by how near probabilities are to the aim; what cannot be drawn still cannot."""
+    distances = np.abs(likely - np.float32(aim))
+    distances /= np.float32(_WIDTH)
+    curve: Float32 = distances * distances
+    distances += 1.0
+    curve /= distances
+    curve *= -_SHARPNESS
+    curve += _PEAK
+    curve[likely == 0] = -np.inf
+    return curve
 
 
 def mirostat(candidates: Candidates, step: Step, memory: Memory) -> tuple[int, Memory]:
@@ -91,8 +85,8 @@ def mirostat(candidates: Candidates, step: Step, memory: Memory) -> tuple[int, M
 
 def mirostat_v2(candidates: Candidates, step: Step, memory: Memory) -> tuple[int, Memory]:
     """Drawn from those whose surprise is at most mu bits. Source: as mirostat, algorithm 2."""
-    least = np.float32(2.0 ** -min(max(memory.mu, -1.0), 126.0))
-    places = np.flatnonzero(candidates.probabilities() >= least)
+    least = 2.0 ** -min(max(memory.mu, -1.0), 126.0)
+    places = at_least(candidates.logits, least)
     kept = candidates.take(places, candidates.is_sorted) if len(places) else best(candidates, 1)
     return _draw_surprise(kept, step, memory)
 
@@ -110,9 +104,8 @@ def _mirostat_k(exponent: float, mu: float, count: int) -> int:
 
 def _draw_surprise(kept: Candidates, step: Step, memory: Memory) -> tuple[int, Memory]:
     """Draws one, and moves mu by eta times how far its surprise is from tau."""
-    probabilities = kept.probabilities()
-    place = draw(probabilities, step.uniform())
-    surprise = -math.log2(float(probabilities[place]))
+    place = draw(kept.logits, step.uniform())
+    surprise = -math.log2(float(kept.probabilities()[place]))
     params = step.params
     mu = memory.mu - params.mirostat_eta * (surprise - params.mirostat_tau)
     return kept.token(place), replace(memory, mu=mu)

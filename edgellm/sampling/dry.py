@@ -21,18 +21,21 @@ def dry(candidates: Candidates, step: Step) -> Candidates:
     longest phrase, of at least `allowed_length` tokens, with which the history ends."""
     params = step.params
     window = last(step.history, params.dry_penalty_last_n)
-    breakers = tuple(text.encode() for text in params.dry_sequence_breakers)
-    limit = _tokens_since(breakers, window, step.vocabulary.token_bytes)
     most = math.log(_LARGEST) / math.log(params.dry_base) if params.dry_base > 1.0 else 0.0
-    limit = min(limit, params.dry_allowed_length + int(most))
-    lengths = _repeats(np.asarray(window, np.intp), limit)
+    lengths = _repeats(np.asarray(window, np.intp), params.dry_allowed_length + int(most))
+    if not lengths:
+        return candidates
+    breakers = tuple(text.encode() for text in params.dry_sequence_breakers)
+    longest = max(lengths.values())
+    limit = _tokens_since(breakers, window, step.vocabulary.token_bytes, longest)
     costs = {
         token: min(
-            params.dry_multiplier * params.dry_base ** (length - params.dry_allowed_length),
+            params.dry_multiplier
+            * params.dry_base ** (min(length, limit) - params.dry_allowed_length),
             _LARGEST,
         )
         for token, length in lengths.items()
-        if length >= params.dry_allowed_length
+        if min(length, limit) >= max(1, params.dry_allowed_length)
     }
     if not costs:
         return candidates
@@ -62,12 +65,20 @@ def _repeats(window: Ids, limit: int) -> dict[int, int]:
 
 
 def _tokens_since(
-    breakers: tuple[bytes, ...], window: Sequence[int], token_bytes: Callable[[int], bytes]
+    breakers: tuple[bytes, ...],
+    window: Sequence[int],
+    token_bytes: Callable[[int], bytes],
+    most: int,
 ) -> int:
-    """How many tokens at the end of the window lie wholly behind the last breaker in its text."""
+    """How many tokens at the end of the window lie wholly behind the last breaker in its text.
+
+    Those before the last `most` are looked at only as far as a breaker may reach out of them.
+    """
     reach = max(map(len, breakers), default=1) - 1
     after, sizes = b"", list[int]()  # the text behind, and its tokens' lengths, nearest last
     for token in reversed(window):
+        if len(sizes) >= most and sum(sizes[most:]) >= reach:
+            break
         piece = token_bytes(token)
         text = piece + after[:reach]
         ends = [at + len(b) for b in breakers if (at := text.rfind(b)) >= 0]
@@ -79,4 +90,4 @@ def _tokens_since(
             return count
         after = piece + after[:reach]
         sizes.append(len(piece))
-    return len(window)
+    return len(sizes)

@@ -6,7 +6,8 @@ Each takes candidates and the Step and returns candidates, at least one and, whe
 
 import numpy as np
 
-from edgellm.sampling.candidates import Candidates, best, fewest
+from edgellm.sampling.candidates import Candidates, best
+from edgellm.sampling.mass import at_least, deviation, mass_and_mean, nearest
 from edgellm.sampling.step import Step
 
 XTC_DRAW = 1  # the purpose of xtc's draws
@@ -27,8 +28,7 @@ def top_p(candidates: Candidates, step: Step) -> Candidates:
     params = step.params
     if params.top_p >= 1.0:
         return candidates
-    distances = candidates.logits.max() - candidates.logits
-    kept = fewest(distances, np.exp(-distances), params.top_p, max(1, params.min_keep))
+    kept = nearest(candidates.logits, 0.0, params.top_p, params.min_keep)
     return candidates.take(kept, candidates.is_sorted)
 
 
@@ -39,11 +39,10 @@ def typical_p(candidates: Candidates, step: Step) -> Candidates:
     params = step.params
     if params.typical_p >= 1.0:
         return candidates
-    probabilities = candidates.probabilities()
-    with np.errstate(divide="ignore"):
-        surprise = -np.log(probabilities)
-    distances = np.abs(surprise - entropy(candidates))
-    kept = fewest(distances, probabilities, params.typical_p, max(1, params.min_keep))
+    logits = candidates.logits
+    # The entropy is minus the mean logarithm of a probability: as far from the best's as logits.
+    _, mean = mass_and_mean(logits)
+    kept = nearest(logits, mean, params.typical_p, params.min_keep)
     return candidates.take(kept, candidates.is_sorted)
 
 
@@ -68,8 +67,7 @@ def top_n_sigma(candidates: Candidates, step: Step) -> Candidates:
     if n <= 0.0:
         return candidates
     logits = candidates.logits
-    finite = logits if np.isfinite(logits.min()) else logits[np.isfinite(logits)]
-    threshold = float(logits.max()) - n * float(finite.std(dtype=np.float64))
+    threshold = float(logits.max()) - n * deviation(logits)
     return _above(candidates, threshold, step.params.min_keep)
 
 
@@ -83,20 +81,14 @@ def xtc(candidates: Candidates, step: Step) -> Candidates:
         return candidates
     if step.uniform(XTC_DRAW) >= params.xtc_probability:
         return candidates
-    likely = int((candidates.probabilities() >= np.float32(params.xtc_threshold)).sum())
-    dropped = likely - 1
+    likely = at_least(candidates.logits, params.xtc_threshold)
+    dropped = len(likely) - 1
     if dropped < 1 or len(candidates) - dropped < params.min_keep:
         return candidates
-    ordered = best(candidates, len(candidates))
-    return ordered.take(np.arange(dropped, len(ordered)), is_sorted=True)
-
-
-def entropy(candidates: Candidates) -> float:
-    """Of the candidates' distribution, in nats."""
-    weights = candidates.weights()
-    weights = weights[weights > 0]
-    total = float(weights.sum(dtype=np.float64))
-    return float(np.log(total) - (weights * np.log(weights)).sum(dtype=np.float64) / total)
+    order = np.argsort(-candidates.logits[likely], kind="stable")
+    kept = np.ones(len(candidates), np.bool_)
+    kept[likely[order[:-1]]] = False
+    return candidates.take(np.flatnonzero(kept), candidates.is_sorted)
 
 
 def _above(candidates: Candidates, threshold: float, least: int) -> Candidates:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from edgellm.sampling.candidates import Candidates, best
-from edgellm.sampling.filters import entropy
+from edgellm.sampling.mass import entropy
 from edgellm.sampling.step import Step
 from edgellm.sampling_params import SamplingParams
 
@@ -18,7 +18,7 @@ def temperature(candidates: Candidates, step: Step) -> Candidates:
     if params.dynatemp_range > 0.0:
         if len(candidates) == 1:
             return candidates
-        share = min(1.0, max(0.0, entropy(candidates)) / float(np.log(len(candidates))))
+        share = min(1.0, max(0.0, entropy(candidates.logits)) / float(np.log(len(candidates))))
         low = max(0.0, heat - params.dynatemp_range)
         high = max(0.0, heat + params.dynatemp_range)
         heat = low + (high - low) * share**params.dynatemp_exponent
@@ -27,8 +27,9 @@ def temperature(candidates: Candidates, step: Step) -> Candidates:
     if heat == 1.0:
         return candidates
     # Over the distance to the best, so that no small temperature overflows.
+    scaled = candidates.logits - candidates.logits.max()
     with np.errstate(over="ignore"):
-        scaled = (candidates.logits - candidates.logits.max()) / np.float32(max(heat, 1e-30))
+        scaled /= np.float32(max(heat, 1e-30))
     return Candidates(scaled, candidates.token_ids, candidates.is_sorted)
 
 

@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from edgellm.sampling import Sampler
 from edgellm.sampling.candidates import Float32
-from edgellm.sampling.choice import draw
 from edgellm.sampling.draws import philox, uniform
+from edgellm.sampling.mass import draw
 from edgellm.sampling_params import SamplingParams
-from tests.sampling.rows import Words, softmax
+from tests.sampling.rows import LONG, Words, softmax
 
 
 # Known answers of Random123's philox4x32-10.
@@ -48,15 +48,23 @@ def test_a_draw_depends_on_seed_answer_position_and_purpose() -> None:
 
 
 @given(
-    arrays(np.float32, st.integers(1, 1500), elements=st.sampled_from([0.0, 0.25, 1.0, 3.0])),
+    arrays(np.float32, st.integers(1, 1500), elements=st.sampled_from([0.0, -np.inf])),
     st.floats(0.0, 1.0, exclude_max=True),
 )
-def test_a_draw_is_where_the_running_sum_passes(weights: Float32, share: float) -> None:
-    weights[len(weights) // 2] = 1.0  # exact in float32, so are all sums
-    wanted = share * float(weights.sum())
-    passed = [i for i, mass in enumerate(np.cumsum(weights.astype(np.float64))) if mass > wanted]
-    assert draw(weights, share) == passed[0]
-    assert weights[passed[0]] > 0
+def test_a_draw_is_where_the_running_sum_passes(logits: Float32, share: float) -> None:
+    logits[len(logits) // 2] = 0.0  # weights of 0 and 1: all sums are exact
+    weights = np.exp(logits.astype(np.float64))
+    passed = np.flatnonzero(np.cumsum(weights) > share * weights.sum())
+    assert draw(logits, share) == passed[0] and weights[passed[0]] > 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(LONG, st.floats(0.0, 1.0, exclude_max=True))
+def test_a_draw_from_many_is_where_the_running_sum_passes(logits: Float32, share: float) -> None:
+    masses = np.cumsum(softmax(logits))
+    place = draw(logits, share)
+    assert masses[place] > share - 1e-6 and np.isfinite(logits[place])
+    assert place == 0 or masses[place - 1] < share + 1e-6
 
 
 def test_draws_follow_the_distribution() -> None:
