@@ -9,6 +9,7 @@ from pathlib import Path
 from edgellm.errors import RequestError
 from edgellm.gguf_loader import open_gguf
 from edgellm.models import Adapter, read_adapter
+from edgellm.paths import typed_path
 from edgellm.types import AdapterInfo
 
 _MAX_SCALE = 1e6
@@ -35,7 +36,7 @@ def parse_adapter(text: str) -> AdapterInfo:
         number = None
     if number is None:
         path, number = text, 1.0
-    return AdapterInfo(Path(path).stem, str(Path(path).expanduser()), checked_scale(path, number))
+    return AdapterInfo(Path(path).stem, str(typed_path(path)), checked_scale(path, number))
 
 
 def checked_scale(name: str, scale: float) -> float:

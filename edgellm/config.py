@@ -8,10 +8,12 @@ from pathlib import Path
 
 import platformdirs
 
+from edgellm.paths import typed_path
+
 
 def _root(default: str) -> Path:
     home = os.environ.get("EDGELLM_HOME")
-    return Path(home).expanduser() if home else Path(default)
+    return typed_path(home) if home else Path(default)
 
 
 def models_dir() -> Path:
@@ -43,7 +45,7 @@ def socket_path() -> Path:
     """Where the server listens and clients look: `EDGELLM_SOCKET`, else the user's own."""
     given = os.environ.get("EDGELLM_SOCKET")
     if given:
-        return Path(given).expanduser()
+        return typed_path(given)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = (
         Path(runtime) / "edgellm"

@@ -16,6 +16,7 @@ from edgellm.errors import EdgeLLMError
 from edgellm.gguf_loader import open_gguf
 from edgellm.loaded_model import LoadedModel, load_model
 from edgellm.model_pool import Source
+from edgellm.paths import typed_file
 from edgellm.summary import summarize
 from edgellm.types import LoadOptions
 
@@ -97,9 +98,8 @@ def find_model(
     unless nothing here can run it: GGUFError.
     """
     text = os.fspath(name_or_path)
-    path = Path(text).expanduser()
-    if path.is_file():
-        return path, path.stem, {}
+    if (file := typed_file(text)) is not None:
+        return file, file.stem, {}
     from edgellm.catalog import load_catalog
     from edgellm.models.registry import architecture
     from edgellm.pull import resolve, stored  # with the clients of hubs: not for a plain file

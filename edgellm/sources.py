@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from edgellm.errors import CatalogError
+from edgellm.paths import typed_path
 
 _SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _HUB = re.compile(rf"(?P<repo>{_SEGMENT}/{_SEGMENT})(?:@(?P<revision>{_SEGMENT}))?/(?P<file>.+)")
@@ -89,7 +90,7 @@ def parse_source(text: str, base: Path) -> Source:
         )
     if not text.strip():
         raise CatalogError("an empty source: expected hf:, pypi:, url: or a local path")
-    return LocalSource(base / Path(text).expanduser())
+    return LocalSource(base / typed_path(text))
 
 
 def is_source(text: str) -> bool:

@@ -130,7 +130,8 @@ def _describe(error: Exception) -> str:
     if isinstance(error, EdgeLLMError):
         return str(error)
     if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        said = error.strerror or str(error)
+        return f"{error.filename}: {said}" if error.filename else said
     return f"{type(error).__name__}: {error} (an error of edgellm itself: --debug shows where)"
 
 

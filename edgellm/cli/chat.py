@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--web", action="store_true", help="in a browser of this machine (needs the extra web)"
     )
-    parser.add_argument("--port", type=int, metavar="N", help="with --web: the port to listen on")
+    parser.add_argument(
+        "--port", type=options.port, metavar="N", help="with --web: the port to listen on"
+    )
     options.add_load_options(parser)
 
 

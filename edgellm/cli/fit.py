@@ -1,6 +1,7 @@
 """`edgellm fit [MODEL ...]`: what would run on this machine, or on another one, and how."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ from edgellm.errors import CatalogError, RequestError
 from edgellm.fit import KV_CACHE_TYPES, Fit, Room, Way, fit, largest
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.memory import available_memory
+from edgellm.paths import typed_file, typed_path
 from edgellm.pull import entry_of, resolve, stored_models
 
 
@@ -93,13 +95,13 @@ def _models(wanted: list[str]) -> Iterator[tuple[str, Path | None]]:
     """Names and files; None for one that is not here."""
     known = list(dict.fromkeys([*(model.name for model in stored_models()), *load_catalog()]))
     for text in wanted or known:
-        path, start = Path(text).expanduser(), text.lower()
-        if path.is_dir():
+        path, start = typed_path(text), text.lower()
+        if os.path.isdir(path):
             files = sorted(path.glob("*.gguf"))
             if not files:
                 raise RequestError(f"{text}: a folder without GGUF files", "model")
             yield from ((file.name, file) for file in files)
-        elif path.is_file():
+        elif typed_file(path) is not None:
             yield path.name, path
         else:
             names = [start] if start in known else [n for n in known if n.startswith(start)]

@@ -12,6 +12,7 @@ from edgellm.options import FLAG, Option, from_text
 from edgellm.sampling_params import OPTIONS, SamplingParams, check_params
 from edgellm.types import DEFAULT_CONTEXT, LoadOptions
 
+_MAX_PORT = 65535
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 # Settings that one answer on standard output has no use for, or that are given their own option.
@@ -106,6 +107,8 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
 
 
 def _gpu_layers(text: str) -> int | Literal["auto"]:
+    if text != "auto" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, or auto")
     return "auto" if text == "auto" else int(text)
 
 
@@ -242,6 +245,13 @@ def _seed(text: str) -> int | None:
     if text != "random" and not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, or random")
     return None if text == "random" else int(text)
+
+
+def port(text: str) -> int:
+    """A port of TCP, 0 for any that is free; for argparse."""
+    if not text.isdecimal() or int(text) > _MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: expected 0 to {_MAX_PORT}")
+    return int(text)
 
 
 def size(text: str) -> int:

@@ -20,6 +20,7 @@ from edgellm.config import socket_path
 from edgellm.errors import CatalogError, RequestError
 from edgellm.manager import Manager
 from edgellm.model_loader import KEEP_ALIVE
+from edgellm.paths import typed_path
 from edgellm.server.guard import is_loopback
 from edgellm.server.listen import Listener, inherited_listeners, tcp_listener, unix_listener
 from edgellm.server.serve import serve
@@ -46,7 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="listen on TCP, not on a Unix socket (with --port: 127.0.0.1)",
     )
-    group.add_argument("--port", type=int, metavar="N", help=f"port of TCP (default {_PORT})")
+    group.add_argument(
+        "--port", type=options.port, metavar="N", help=f"port of TCP (default {_PORT})"
+    )
     group = parser.add_argument_group("who")
     group.add_argument(
         "--api-key",
@@ -161,7 +164,7 @@ def _listeners(args: argparse.Namespace, api_keys: tuple[str, ...]) -> list[List
 
 
 def _socket(args: argparse.Namespace) -> Path:
-    return socket_path() if args.socket is None else Path(args.socket).expanduser()
+    return socket_path() if args.socket is None else typed_path(args.socket)
 
 
 async def _serve(

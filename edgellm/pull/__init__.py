@@ -15,6 +15,7 @@ from pathlib import Path
 
 from edgellm.catalog import NAME, CatalogEntry, entry_for_source, load_catalog, near_names
 from edgellm.errors import CatalogError, DownloadError
+from edgellm.paths import typed_file, typed_path
 from edgellm.pull import store
 from edgellm.pull.disk import disk_errors, join, sha256_of
 from edgellm.pull.report import Quiet, Report, SourceFailed
@@ -68,8 +69,7 @@ def resolve(name_or_path: str, progress: Report | None = None, fetch: bool = Tru
     A file that exists goes before a name. What is not here yet is pulled, or with fetch=False
     refused. Raises CatalogError listing near names.
     """
-    path = Path(name_or_path).expanduser()
-    if path.is_file():
+    if (path := typed_file(name_or_path)) is not None:
         return path
     name = name_or_path.lower()
     own = name not in load_catalog() and NAME.fullmatch(name) and store.stored(name)
@@ -118,10 +118,11 @@ def remove(name: str, progress: Report | None = None) -> int:
 def _unknown(text: str, catalog: Mapping[str, CatalogEntry]) -> CatalogError:
     if not text:
         return CatalogError("the model's name is empty: `edgellm list` shows all names")
-    if Path(text).is_file():
+    if typed_file(text) is not None:
         return CatalogError(f"{text} is a file of your own: give its path to the other commands")
-    if os.sep in text or text.endswith(".gguf") or Path(text).exists():
-        return CatalogError(f"{text}: {'not a file' if Path(text).exists() else 'no such file'}")
+    there = os.path.exists(typed_path(text))
+    if os.sep in text or text.endswith(".gguf") or there:
+        return CatalogError(f"{text}: {'not a file' if there else 'no such file'}")
     near = near_names(text, [*catalog, *(model.name for model in stored_models())])
     hint = f" Near it: {', '.join(near)}." if near else ""
     return CatalogError(

@@ -24,7 +24,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            free = shutil.disk_usage(path.parent).free
+            free = shutil.disk_usage(next(p for p in path.parents if p.exists())).free
             raise DownloadError(
                 f"the disk is full ({free:,} bytes free in {path.parent}): make room and run the "
                 "same command again"

@@ -104,7 +104,7 @@ def test_a_word_too_many_shows_how_the_command_is_used(
         (errors.RequestError("too hot", field="temperature"), 2, "edgellm: too hot\n"),
         (errors.BackendError("no AVX2"), 1, "edgellm: no AVX2\n"),
         (FileNotFoundError(2, "No such file", "a.txt"), 2, "edgellm: a.txt: No such file\n"),
-        (OSError(28, "No space left"), 1, "edgellm: [Errno 28] No space left\n"),
+        (OSError(28, "No space left"), 1, "edgellm: No space left\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

@@ -170,6 +170,7 @@ def test_sampling_options_reach_the_engine(
         ([""], "the prompt is empty"),
         (["a\udcff"], "PROMPT is not UTF-8 text: byte 1"),
         (["hi", "--memory", "much"], "size"),
+        (["hi", "--gpu-layers", "x"], "expected a whole number, or auto"),
         (["x" * 64], "64"),
         (["--file", "no-such-file.txt"], "no-such-file.txt"),
         (["hi", "there"], "unrecognized arguments: there"),

@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[2]
         (["--host", "::"], "no API key is set"),
         (["--port", "1", "--socket", "s"], "leave one out"),
         (["--port", "0", "--api-key", ""], "API key is empty"),
+        (["--port", "65536"], "expected 0 to 65535"),
+        (["--port=-1"], "expected 0 to 65535"),
         (["--socket", "x" * 200], "too long"),
         (["nothing-like-this"], "no model and no file"),
     ],

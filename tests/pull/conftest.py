@@ -19,6 +19,7 @@ class Server:
 
     drop_after: bytes of a body after which it hangs up, in turn for each request.
     stall_after: bytes of a body after which nothing more comes until `released` is set.
+    points_to: addresses where the file is instead, one for each request.
     """
 
     address: str
@@ -27,6 +28,7 @@ class Server:
     status: int = 200
     ranges: bool = True
     says_length: bool = True
+    points_to: list[str] = field(default_factory=list)
     range_offset: int = 0
     drop_after: list[int] = field(default_factory=list)
     stall_after: int | None = None
@@ -49,6 +51,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             state.asked.append(dict(self.headers))
+            if state.points_to:
+                self.send_response(302)
+                self.send_header("Location", state.points_to.pop())
+                self.end_headers()
+                return
             start = self._start()
             body = state.content[start:]
             self.send_response(206 if start else state.status)

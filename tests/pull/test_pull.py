@@ -1,5 +1,6 @@
 """pull, resolve and remove: what is promised of the store, whatever happens on the way."""
 
+import errno
 import hashlib
 import json
 import os
@@ -361,6 +362,18 @@ def test_the_disk_filling_at_the_join_is_told(home: Path, monkeypatch: pytest.Mo
     assert stored("model") is None
 
 
+def test_a_disk_too_full_for_a_folder_is_told(
+    entry: CatalogEntry, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(folder: Path, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(DownloadError, match="the disk is full"):
+        pull(entry)
+    assert not home.exists()
+
+
 def test_resolve_takes_paths_names_and_sources(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,6 +396,9 @@ def test_resolve_offers_near_names(home: Path) -> None:
         resolve(str(home.parent))
     with pytest.raises(CatalogError, match="name is empty"):
         resolve("")
+    for nowhere in ("~no-such-user/x.gguf", "x" * 5000 + ".gguf"):
+        with pytest.raises(CatalogError, match="no such file"):
+            resolve(nowhere)
     (home.parent / "own.gguf").write_bytes(b"GGUF")
     with pytest.raises(CatalogError, match="a file of your own"):
         entry_of(str(home.parent / "own.gguf"))

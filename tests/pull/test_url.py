@@ -30,6 +30,16 @@ def test_a_download_is_whole_and_told(server: Server, target: Path, recorder: Re
     assert recorder.steps[-1] == ("downloading", len(CONTENT), len(CONTENT))
 
 
+def test_a_secret_does_not_go_where_the_server_points(
+    server: Server, target: Path, recorder: Recorder
+) -> None:
+    server.points_to = [f"{server.address}/elsewhere"]
+    secret = {"Authorization": "Bearer x"}
+    url.download(f"{server.address}/m.gguf", secret, target, recorder)
+    assert [asked.get("Authorization") for asked in server.asked] == ["Bearer x", None]
+    assert target.read_bytes() == CONTENT
+
+
 def test_a_lost_connection_is_taken_up_again(
     server: Server, target: Path, recorder: Recorder
 ) -> None:
