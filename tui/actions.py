@@ -65,6 +65,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("chats", "ctrl+b", "List of chats", "View", views.chats),
     Action("above", "alt+up", "Choose the code block above", "View", views.code_above),
     Action("below", "alt+down", "Choose the code block below", "View", views.code_below),
+    Action("thoughts", "alt+h", "Show or hide the thoughts", "View", views.thoughts),
     Action("raw", "f9", "The prompt as the model sees it", "View", views.raw),
     Action("engine", "alt+e", "What the engine is doing", "View", views.engine),
     Action("theme", "alt+t", "Next theme", "View", views.theme, "NAME"),

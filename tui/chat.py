@@ -5,7 +5,7 @@ Knows nothing of storage, screens or engines.
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,7 @@ class Message:
     being written, or for ever when the program was killed meanwhile; else "stop", "length",
     "abort" or "error". token_ids: of an answer, as the model gave them. prompt_tokens: what an
     answer was computed from. first_token: seconds until it began; tokens_per_second: from then on.
+    thoughts: what an answer's model thought before `content`, and the seconds that took.
     """
 
     role: Role
@@ -42,6 +43,8 @@ class Message:
     prompt_tokens: int = 0
     first_token: float | None = None
     tokens_per_second: float | None = None
+    thoughts: str = ""
+    thought_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -132,9 +135,12 @@ class Chat:
         return below
 
 
-def as_openai(system: str, path: Iterable[Message]) -> list[dict[str, str]]:
-    """The messages as chat templates take them."""
+def as_openai(system: str, path: Sequence[Message]) -> list[dict[str, str]]:
+    """The messages as chat templates take them, which know whether thoughts are told again."""
     said = [{"role": message.role, "content": message.content} for message in path]
+    for shaped, message in zip(said, path, strict=True):
+        if message.thoughts:
+            shaped["reasoning_content"] = message.thoughts
     return [{"role": "system", "content": system}, *said] if system else said
 
 

@@ -2,14 +2,14 @@
 back. Knows no screen."""
 
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from edgellm.errors import RequestError
 from edgellm.tui.chat import UNTITLED, Chat, Conversation, Message, model_name, new_id, title_of
 
 FORMAT = "edgellm-chat"
-_VERSION = 1
+_VERSIONS = (1, 2)  # those that are read; the last one is written
 _KINDS: dict[str, tuple[type, ...]] = {
     "id": (int,),
     "parent": (int, type(None)),
@@ -22,7 +22,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "prompt_tokens": (int,),
     "first_token": (int, float, type(None)),
     "tokens_per_second": (int, float, type(None)),
+    "thoughts": (str,),
+    "thought_seconds": (int, float, type(None)),
 }
+_SINCE_2: dict[str, Any] = {"thoughts": "", "thought_seconds": None}
 _ROLES = ("user", "assistant")
 
 
@@ -30,11 +33,17 @@ def to_markdown(chat: Chat) -> str:
     """The branch that is shown."""
     parts = [f"# {chat.conversation.title}"]
     if chat.conversation.system:
-        parts.append("> " + chat.conversation.system.replace("\n", "\n> "))
+        parts.append(_quoted("", chat.conversation.system))
     for message in chat.path():
         who = "You" if message.role == "user" else model_name(message.model)
-        parts.append(f"## {who}\n\n{message.content}")
+        thoughts = f"{_quoted('Thoughts', message.thoughts)}\n\n" if message.thoughts else ""
+        parts.append(f"## {who}\n\n{thoughts}{message.content}")
     return "\n\n".join(parts) + "\n"
+
+
+def _quoted(heading: str, text: str) -> str:
+    lines = ([f"**{heading}**", ""] if heading else []) + text.split("\n")
+    return "\n".join(f"> {line}".rstrip() for line in lines)
 
 
 def to_json(chat: Chat) -> str:
@@ -46,7 +55,7 @@ def to_json(chat: Chat) -> str:
     }
     body = {
         "format": FORMAT,
-        "version": _VERSION,
+        "version": _VERSIONS[-1],
         "conversation": conversation,
         "messages": [asdict(message) for message in chat.messages.values()],
     }
@@ -74,8 +83,8 @@ def from_json(text: str) -> Chat:
 
 
 def _from_own(body: dict[str, Any]) -> Chat:
-    if body.get("version") != _VERSION:
-        raise RequestError(f"version {body.get('version')!r} of the file: {_VERSION} is known")
+    if body.get("version") not in _VERSIONS:
+        raise RequestError(f"version {body.get('version')!r} of the file: {_VERSIONS[-1]} is known")
     given, rows = body.get("conversation"), body.get("messages")
     if not isinstance(given, dict) or not isinstance(rows, list):
         raise RequestError("the file has no conversation or no messages")
@@ -103,8 +112,9 @@ def _from_own(body: dict[str, Any]) -> Chat:
 
 
 def _message(row: Any) -> Message:
-    if not isinstance(row, dict) or set(row) != {field.name for field in fields(Message)}:
+    if not isinstance(row, dict) or set(row) | set(_SINCE_2) != set(_KINDS):
         raise RequestError(f"a message of the file has other fields than {sorted(_KINDS)}")
+    row = {**_SINCE_2, **row}
     for name, kinds in _KINDS.items():
         if not isinstance(row[name], kinds):
             raise RequestError(f"a message of the file has {name} {row[name]!r}")
@@ -142,7 +152,10 @@ def _from_openai(messages: list[dict[str, str]]) -> Chat:
             chat.change(system=message["content"])
             continue
         role: Any = message["role"]
-        chat.put(Message(role, message["content"], parent=chat.conversation.head))
+        thoughts = message.get("reasoning_content")
+        known = thoughts if role == "assistant" and isinstance(thoughts, str) else ""
+        parent = chat.conversation.head
+        chat.put(Message(role, message["content"], parent=parent, thoughts=known))
     said = (message.content for message in chat.path() if message.role == "user")
     chat.change(title=title_of(next(said, "")))
     return chat

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from edgellm.client import Client
 from edgellm.errors import EdgeLLMError
 from edgellm.tui.chat import Chat, Message, as_openai
+from edgellm.tui.reading import Begun, Reading, begun_by, manner_of
 from edgellm.types import Request, SamplingParams, TokenEvent
 
 SAVE_EVERY = 0.2  # seconds: the most text that is lost when the program is killed
@@ -19,16 +20,21 @@ Save = Callable[[int, Message], None]
 
 @dataclass(eq=False)
 class Generation:
-    """Writes `message`, which is in the chat already; text that it has is gone on from."""
+    """Writes `message`, which is in the chat already; text that it has is gone on from.
+
+    begun: what the answer begins with; None: with its text.
+    """
 
     chat: Chat
     message: Message
     params: SamplingParams
     save: Save
+    begun: Begun | None = None
     error: Exception | None = None
     prompt_tokens: int = 0
     acceptance: float | None = None  # the share of tokens guessed ahead that were right
-    _text: list[str] = field(default_factory=list)
+    _reading: Reading | None = None
+    _thought_before: float = 0.0  # seconds, of what is gone on from
     _ids: list[int] = field(default_factory=list)
     _times: list[float] = field(default_factory=list)
     _save_due: asyncio.TimerHandle | None = None
@@ -36,9 +42,24 @@ class Generation:
     @property
     def text(self) -> str:
         """All of the answer so far."""
-        if len(self._text) > 1:
-            self._text[:] = ["".join(self._text)]
-        return self._text[0] if self._text else ""
+        return self._reading.text if self._reading else self.message.content
+
+    @property
+    def thoughts(self) -> str:
+        """What was thought before it."""
+        return self._reading.thoughts if self._reading else self.message.thoughts
+
+    @property
+    def is_thinking(self) -> bool:
+        return self._reading is not None and self._reading.is_thinking
+
+    @property
+    def thought_seconds(self) -> float | None:
+        """How long the thoughts have taken; None without any."""
+        if self._reading is None:
+            return self.message.thought_seconds
+        seconds = self._reading.seconds
+        return None if seconds is None else self._thought_before + seconds
 
     @property
     def num_tokens(self) -> int:
@@ -57,12 +78,11 @@ class Generation:
     async def run(self, client: Client, model: str) -> None:
         """Runs to the end of the answer. What goes wrong is in `error`; a cancelled one is saved
         as "abort"."""
-        self._text, self._ids = [self.message.content], list(self.message.token_ids)
+        self._ids = list(self.message.token_ids)
         reason, last = "error", None
         try:
-            prompt = await self._prompt(client, model)
-            self.prompt_tokens = len(prompt)
-            request = Request(prompt, self.params, model=model)
+            request = await self._request(client, model)
+            self.prompt_tokens = len(request.prompt)
             async with aclosing(client.submit(request)) as stream:
                 async for event in stream:
                     self._take(event)
@@ -88,15 +108,20 @@ class Generation:
         if self.message.finish_reason is None:
             self._keep(replace(self.message, finish_reason=reason))
 
-    async def _prompt(self, client: Client, model: str) -> tuple[int, ...]:
+    async def _request(self, client: Client, model: str) -> Request:
         path = self.chat.path(self.message.parent) if self.message.parent is not None else []
         ids = await client.chat_ids(as_openai(self.chat.conversation.system, path), model=model)
-        begun = await begun_ids(client, self.message, model)
-        self._ids = list(begun)
-        return (*ids, *begun)
+        manner = await manner_of(client, model, self.params, ids)
+        begun = self.begun or await begun_by(client, self.message, model, manner)
+        self._thought_before = self.message.thought_seconds or 0.0
+        self._ids, self._reading = list(begun.ids), Reading(manner)
+        self._reading.push(begun.text)
+        asked = manner.answering
+        return Request((*ids, *begun.ids), asked.params, model=model, shown=asked.shown)
 
     def _take(self, event: TokenEvent) -> None:
-        self._text.append(event.text)
+        assert self._reading is not None, "there is no request yet"
+        self._reading.push(event.text)
         self._ids += event.token_ids
         self._times += [time.monotonic()] * len(event.token_ids)
         if self._save_due is None:
@@ -105,7 +130,18 @@ class Generation:
 
     def _save_now(self) -> None:
         self._save_due = None
-        self._keep(replace(self.message, content=self.text, token_ids=tuple(self._ids)))
+        self._keep(self._grown())
+
+    def _grown(self) -> Message:
+        """The message with what has come."""
+        seconds = None if self.is_thinking else self.thought_seconds
+        return replace(
+            self.message,
+            content=self.text,
+            thoughts=self.thoughts,
+            thought_seconds=seconds,
+            token_ids=tuple(self._ids),
+        )
 
     def _keep(self, message: Message) -> None:
         self.message = message
@@ -116,11 +152,11 @@ class Generation:
     def _finish(self, reason: str, last: TokenEvent | None) -> None:
         if self._save_due is not None:
             self._save_due.cancel()
+        if self._reading is not None:
+            self._reading.finish()
         self._keep(
             replace(
-                self.message,
-                content=self.text,
-                token_ids=tuple(self._ids),
+                self._grown(),
                 finish_reason=reason,
                 prompt_tokens=self.prompt_tokens,
                 first_token=last.timings.first_token if last and last.timings else None,
@@ -141,21 +177,3 @@ def _rate(last: TokenEvent | None) -> float | None:
         return None
     count = last.usage.completion_tokens - 1
     return count / last.timings.decode if count > 0 and last.timings.decode > 0 else None
-
-
-async def begun_ids(client: Client, message: Message, model: str) -> tuple[int, ...]:
-    """The ids of an answer's text, without the token that ended it.
-
-    Those that the model gave where they still say the text; else those of the text.
-    """
-    if not message.content:
-        return ()
-    if message.model == model and message.token_ids:
-        pieces = await client.pieces(message.token_ids, model)
-        for count in (len(pieces), len(pieces) - 1):
-            if "".join(pieces[:count]) == message.content:
-                return message.token_ids[:count]
-    ids = await client.tokenize(
-        message.content, add_special=False, parse_special=False, model=model
-    )
-    return tuple(ids)

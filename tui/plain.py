@@ -110,9 +110,13 @@ async def _turn(
 async def _write(generation: Generation, interrupted: asyncio.Event, stdout: TextIO) -> bool:
     """Writes the answer as it grows; whether it came to its end."""
     shown = 0
+    was_thinking = False
     while not interrupted.is_set():
         is_over = generation.message.finish_reason is not None
         text = generation.text
+        if generation.is_thinking and not was_thinking:
+            print("(thinking)", file=stdout, flush=True)
+            was_thinking = True
         if len(text) > shown:
             stdout.write(_CONTROL.sub(lambda found: repr(found[0])[1:-1], text[shown:]))
             stdout.flush()

@@ -12,6 +12,7 @@ from edgellm.tui.chat import Chat, Message, model_name
 from edgellm.tui.doors import Engine, Note
 from edgellm.tui.generation import Generation, Save
 from edgellm.tui.options import sampling_params
+from edgellm.tui.reading import Begun
 from edgellm.types import LoadOptions, ModelInfo, SamplingParams
 
 _NONE = "choose a model first"
@@ -88,11 +89,17 @@ class Session:
         return self.models.get(self._names.get(name or "", ""))
 
     def begin(
-        self, chat: Chat, message: Message, model: str | None = None, **settings: object
+        self,
+        chat: Chat,
+        message: Message,
+        model: str | None = None,
+        begun: Begun | None = None,
+        **settings: object,
     ) -> Generation:
-        """Starts writing `message`, which is in the chat. model, settings: others than its own."""
+        """Starts writing `message`, which is in the chat. model, settings: others than its own.
+        begun: as in Generation."""
         name = model or chat.conversation.model
-        generation = Generation(chat, message, SamplingParams(), self._save)
+        generation = Generation(chat, message, SamplingParams(), self._save, begun)
         task = asyncio.create_task(self._run(generation, name, settings))
         self._running.setdefault(chat.id, []).append((generation, task))
         self._changed(generation)

@@ -3,7 +3,14 @@
 A dialect is one model family's way of writing them; each has a file here, and a row in `dialect`.
 """
 
-from edgellm.dialects.dialect import DIALECTS, MARKS, can_think, dialect_of, thinking_of
+from edgellm.dialects.dialect import (
+    DIALECTS,
+    MARKS,
+    Thinking,
+    can_think,
+    dialect_of,
+    thinking_of,
+)
 from edgellm.dialects.functions import Function, Tools, read_tools
 from edgellm.dialects.parts import CallPart, Parser, Part, PlainParser, TextPart, merged
 from edgellm.dialects.plan import TAIL, Answering, Plan, plan, taken_apart
@@ -20,6 +27,7 @@ __all__ = [
     "PlainParser",
     "Plan",
     "TextPart",
+    "Thinking",
     "Tools",
     "can_think",
     "dialect_of",

@@ -38,17 +38,20 @@ WAIT = 20.0
 class ScriptedClient:
     """A token is a character. `answer` gives the text for a prompt; the end is a token too.
 
-    delay: seconds between tokens. gate: while it is cleared, nothing is written. error: raised by
-    whatever is asked next, and from then on.
+    delay: seconds between tokens. pause_at: after so many nothing more comes. gate: while it is
+    cleared, nothing is written. error: raised by whatever is asked next, and from then on.
     """
 
     def __init__(self, answer: Callable[[str], str] = lambda prompt: "An *answer*.") -> None:
         self.answer = answer
+        self.template = ""  # the model's, which tells how it writes its thoughts
         self.delay = 0.0
+        self.pause_at: int | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.error: Exception | None = None
         self.requests: list[Request] = []
+        self.asked: Messages = ()  # what the template was given last
         self.loaded: dict[str, ModelInfo] = {}
         self.running = 0
         self.closed = False
@@ -66,6 +69,8 @@ class ScriptedClient:
             for count, character in enumerate(text[:most], 1):
                 await asyncio.sleep(self.delay)
                 await self.gate.wait()
+                if self.pause_at is not None and count > self.pause_at:
+                    await asyncio.Event().wait()
                 self._check()
                 is_last = count == most < len(text)
                 yield _event(request, character, len(prompt), count, "length" if is_last else None)
@@ -104,7 +109,8 @@ class ScriptedClient:
         return [ord(character) for character in text]
 
     async def details(self, model: str | None = None) -> ModelDetails:
-        raise AssertionError("nobody asks for it")
+        text = ("tiny", "llama", self.template, "", "")
+        return ModelDetails(*text, None, False, (END,), {}, 0, 0, "F32", CONTEXT, 64)
 
     async def detokenize(self, ids: Sequence[int], model: str | None = None) -> str:
         return "".join(map(_character, ids))
@@ -129,6 +135,7 @@ class ScriptedClient:
         variables: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         self._check()
+        self.asked = messages
         said = "".join(f"<{m['role']}>{m['content']}" for m in messages)
         return tuple(ord(character) for character in said + "<assistant>")
 

@@ -40,15 +40,58 @@ def test_markdown_shows_the_branch() -> None:
     assert to_markdown(chat) == "# t\n\n> s\n> s\n\n## You\n\nq\u200f\n\n## no model\n\n2\n"
 
 
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(st.data())
+def test_any_conversation_comes_back(data: st.DataObject) -> None:
+    chat = Chat()
+    for _ in range(data.draw(st.integers(0, 6))):
+        role: Any = data.draw(st.sampled_from(["user", "assistant"]))
+        chat.put(
+            Message(
+                role,
+                data.draw(TEXT),
+                parent=data.draw(st.sampled_from([None, *chat.messages])),
+                finish_reason=data.draw(st.sampled_from([None, "stop", "abort"])),
+                token_ids=tuple(data.draw(st.lists(st.integers(0, 2**31)))),
+                first_token=data.draw(st.none() | st.floats(0, 1e6)),
+                thoughts=data.draw(TEXT),
+                thought_seconds=data.draw(st.none() | st.floats(0, 1e6)),
+            )
+        )
+    chat.change(title=data.draw(TEXT) or "t", system=data.draw(TEXT), settings={"top_k": 3})
+    back = from_json(to_json(chat))
+    for one, other in zip(chat.messages.values(), back.messages.values(), strict=True):
+        assert replace(one, id=0, parent=None) == replace(other, id=0, parent=None)
+    assert [m.content for m in back.path()] == [m.content for m in chat.path()]
+    kept = {"id": 0, "head": None, "created": 0.0, "updated": 0.0}
+    assert replace(chat.conversation, **kept) == replace(back.conversation, **kept)
+
+
+def test_files_of_the_first_version_are_read() -> None:
+    body = json.loads(to_json(branched()))
+    body["version"] = 1
+    for message in body["messages"]:
+        del message["thoughts"], message["thought_seconds"]
+    assert [m.content for m in from_json(json.dumps(body)).path()] == ["q\u200f", "2"]
+
+
+def test_thoughts_are_quoted_in_markdown() -> None:
+    chat = Chat()
+    chat.put(Message("assistant", "yes", thoughts="hm,\n\nso", model="tiny"))
+    assert "## tiny\n\n> **Thoughts**\n>\n> hm,\n>\n> so\n\nyes\n" in to_markdown(chat)
+
+
 def test_openai_messages_are_taken() -> None:
     messages = [
         {"role": "system", "content": "be"},
         {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": "ho"},
+        {"role": "assistant", "content": "ho", "reasoning_content": "hm"},
     ]
     for text in (json.dumps(messages), json.dumps({"messages": messages})):
         chat = from_json(text)
-        assert [m.content for m in chat.path()] == ["hi", "ho"]
+        assert [(m.content, m.thoughts) for m in chat.path()] == [("hi", ""), ("ho", "hm")]
         assert (chat.conversation.system, chat.conversation.title) == ("be", "hi")
 
 

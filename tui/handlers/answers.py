@@ -1,12 +1,13 @@
 """Actions on answers: stop, again, go on, edit, branches, comparisons, alternatives."""
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgellm.errors import RequestError
-from edgellm.tui.chat import Message, model_name
-from edgellm.tui.generation import begun_ids
-from edgellm.tui.options import parse_assignment
+from edgellm.tui.chat import Message, model_name, new_id
+from edgellm.tui.options import parse_assignment, sampling_params
+from edgellm.tui.reading import Begun, begun_by, manner_of
 from edgellm.tui.screens.alternatives import AlternativesScreen
 from edgellm.tui.screens.ask import AskScreen
 from edgellm.tui.screens.compare import CompareScreen
@@ -54,7 +55,7 @@ async def _edited(app: "ChatApp", message: Message, text: str) -> None:
     if not text.strip() or text == message.content:
         return
     await app.session.stop(app.chat)
-    changed = Message(message.role, text, parent=message.parent, model=message.model)
+    changed = replace(message, id=new_id(), content=text, created=time.time(), token_ids=())
     app.put(changed)
     if message.role == "user":
         await app.answer(changed.id)
@@ -125,23 +126,18 @@ async def alternatives(app: "ChatApp", _: str) -> None:
     info = await app.session.model(app.chat.conversation.model)
     client = await app.session.client()
     prompt = await app.prompt_ids(message.parent)
-    ids = await begun_ids(client, message, info.name)
+    params = sampling_params(app.chat.conversation.settings)
+    manner = await manner_of(client, info.name, params, prompt)
+    ids = (await begun_by(client, message, info.name, manner)).ids
     pieces = await client.pieces(ids, info.name)
 
     async def take(chosen: tuple[int, int]) -> None:
         place, token = chosen
+        other = Message("assistant", parent=message.parent, finish_reason=None, model=info.name)
+        app.put(other)
         begun = (*ids[:place], token)
         text = "".join(await client.pieces(begun, info.name))
-        other = Message(
-            "assistant",
-            text,
-            parent=message.parent,
-            finish_reason=None,
-            model=info.name,
-            token_ids=begun,
-        )
-        app.put(other)
-        app.session.begin(app.chat, other)
+        app.session.begin(app.chat, other, begun=Begun(begun, text))
         await app.refresh_chat()
 
     app.ask(AlternativesScreen(client, info, prompt, ids, pieces), take)

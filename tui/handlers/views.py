@@ -43,6 +43,16 @@ async def raw(app: "ChatApp", _: str) -> None:
     await app.push_screen(RawPromptScreen(ids, await client.pieces(ids, info.name)))
 
 
+async def thoughts(app: "ChatApp", _: str) -> None:
+    """Of the answer that has the focus, or of the last one that has any."""
+    focused = app.transcript.focused_view
+    views = [focused] if focused else app.transcript.views[::-1]
+    shown = next((view.thoughts for view in views if view.thoughts.display), None)
+    if shown is None:
+        raise RequestError("there are no thoughts here")
+    await shown.action_toggle()
+
+
 async def code_above(app: "ChatApp", _: str) -> None:
     _move_to_code(app, -1)
 

@@ -61,4 +61,8 @@ MIGRATIONS: tuple[str, ...] = (
         SELECT new.id, new.content WHERE new.finish_reason IS NOT NULL;
     END;
     """,
+    """
+    ALTER TABLE message ADD COLUMN thoughts TEXT NOT NULL DEFAULT '';
+    ALTER TABLE message ADD COLUMN thought_seconds REAL;
+    """,
 )

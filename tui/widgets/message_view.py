@@ -13,6 +13,7 @@ from edgellm.tui.chat import Message, model_name
 from edgellm.tui.generation import Generation
 from edgellm.tui.widgets.answer import Answer
 from edgellm.tui.widgets.markdown_part import CodeBlock
+from edgellm.tui.widgets.thoughts import Thoughts
 
 PACE = 0.03  # seconds between two looks at a growing answer, at least
 _SHARE = 3  # for each moment of drawing, so many are left to keys and other answers
@@ -37,6 +38,7 @@ class MessageView(Vertical, can_focus=True):
         self.place = place
         self.generation: Generation | None = None
         self._top = Static(self._heading(), classes="heading")
+        self.thoughts = Thoughts()
         self._answer = Answer()
         self._foot = Static(classes="ending", markup=False)
 
@@ -49,14 +51,21 @@ class MessageView(Vertical, can_focus=True):
                 lines = [f"▤ {file.path}  {len(file.text):,} characters" for file in files]
                 yield Static("\n".join(lines), markup=False, classes="files")
         else:
+            yield self.thoughts
             yield self._answer
             yield self._foot
 
     async def on_mount(self) -> None:
         if self.message.role == "assistant":
             self._show_ending()
+            await self._show_thoughts()
             if self.message.content:
                 await self._answer.update(self.message.content)
+
+    async def _show_thoughts(self) -> None:
+        said = self.generation or self.message
+        is_over = self.generation is None or not self.generation.is_thinking
+        await self.thoughts.show(said.thoughts, said.thought_seconds, is_over)
 
     @property
     def code_blocks(self) -> list[CodeBlock]:
@@ -85,11 +94,13 @@ class MessageView(Vertical, can_focus=True):
                 await self._drawn()
                 pause = max(PACE, _SHARE * (time.perf_counter() - begun))
                 shown = text
+            await self._show_thoughts()
             self._top.update(self._heading())
             if is_over:
                 break
             await asyncio.sleep(pause)
         self.message, self.generation = generation.message, None
+        await self._show_thoughts()
         self._top.update(self._heading())
         self._show_ending(generation.error)
 
@@ -109,6 +120,7 @@ class MessageView(Vertical, can_focus=True):
         if message.role == "assistant" and self.generation is None:
             if message.content != before.content:  # it came to its end while this was drawn
                 await self._answer.update(message.content)
+            await self._show_thoughts()
             self._show_ending()
 
     def _heading(self) -> Content:

@@ -235,3 +235,21 @@ def test_no_text_breaks_the_search(
     with Store(tmp_path_factory.mktemp("h") / "h.db") as store:
         save(store, chat_of(clean))
         store.conversations(query.encode("utf-8", "replace").decode("utf-8", "replace"))
+
+
+def test_a_history_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    with sqlite3.connect(path) as old:
+        old.executescript(f"BEGIN; {MIGRATIONS[0]} PRAGMA user_version = 1; COMMIT;")
+        old.execute("INSERT INTO conversation VALUES (1, 't', NULL, '', '{}', 0, 0, 1, 1, 2)")
+        old.execute(
+            "INSERT INTO message VALUES (2, 1, NULL, 'user', 'old text', 1, 'stop', NULL, '[]', 0,"
+            " NULL, NULL)"
+        )
+    old.close()
+    with Store(path) as store:
+        chat = store.load(1)
+        assert chat is not None and [m.content for m in chat.path()] == ["old text"]
+        store.save(chat.conversation, [replace(chat.path()[0], thoughts="hm", content="new text")])
+        assert store.load(1) is not None and len(store.conversations("new text")) == 1
+        assert store.conversations("old text") == []
