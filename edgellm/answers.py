@@ -3,39 +3,95 @@
 Runs in the caller's thread, where what takes long may take long.
 """
 
+import os
+from collections.abc import Callable, Sequence as Seq
 from functools import partial
 
+from edgellm.adapter_files import checked_scale
 from edgellm.beam_search import Beam, BeamSearch
 from edgellm.constraints import compile_constraint
 from edgellm.detokenize import Detokenizer
-from edgellm.generation import Consumer, Emit, Generation
+from edgellm.errors import ContextOverflow, RequestError
+from edgellm.generation import Consumer, Emit, Generation, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.sampling import LoopDetector, Sampler, token_biases
+from edgellm.sampling_params import resolve
 from edgellm.sequence import Sequence
+from edgellm.types import ModelInfo, Request, SamplingParams
 
 
 def consumers(
+    model: LoadedModel, request: Request, request_id: str, emit: Emit
+) -> tuple[Consumer, ...]:
+    """What the engine is given for a request: its first answer, and those that follow its prompt.
+
+    RequestError for what this model cannot do or hold to, ContextOverflow for a long prompt.
+    """
+    prompt = _prompt_ids(_generating(model), request)
+    params, context = resolve(request.params, model.info.sampling), model.info.context_length
+    if len(prompt) >= context:  # also said by the scheduler, but here before any thread
+        raise ContextOverflow(len(prompt), context)
+    room = context - len(prompt)
+    sequence = Sequence(
+        0,
+        prompt,
+        len(prompt),
+        params,
+        seed=int.from_bytes(os.urandom(8)) if params.seed is None else params.seed,
+        is_background=_is_background(request),
+        adapter_scales=_adapter_scales(request, model.info),
+    )
+    detokenizer = Detokenizer(
+        model.tokenizer, params.stop, request.skip_special, True, request.shown
+    )
+    max_tokens = room if params.max_tokens is None else min(room, params.max_tokens)
+    return _answers(model, sequence, detokenizer, max_tokens, request_id, emit)
+
+
+def scoring(
+    model: LoadedModel,
+    ids: Seq[int],
+    start: int,
+    request_id: str,
+    take_rows: TakeRows,
+    done: Callable[[Exception | None], None],
+) -> Scoring:
+    """What takes the logits from position `start` on. RequestError for what has none there."""
+    check_ids(ids, _generating(model).info.vocab_size)
+    if not 0 <= start < max(1, len(ids)):
+        raise RequestError(f"logits from position {start} of {len(ids)} tokens", "start")
+    sequence = Sequence(
+        0,
+        list(ids),
+        len(ids),
+        SamplingParams(),
+        score_from=start,
+        adapter_scales=model.info.adapter_scales,
+    )
+    return Scoring(request_id, sequence, take_rows, done)
+
+
+def check_ids(ids: Seq[int], vocab_size: int) -> None:
+    """RequestError names an id that is no token."""
+    for place in (min(ids, default=0), max(ids, default=0)):
+        if not 0 <= place < vocab_size:
+            raise RequestError(
+                f"token id {place} is outside the vocabulary of {vocab_size}", "prompt"
+            )
+
+
+def _answers(
     model: LoadedModel,
     prompt: Sequence,
-    *,
+    detokenizer: Detokenizer,
+    max_tokens: int,
     request_id: str,
     emit: Emit,
-    seed: int,
-    max_tokens: int,
-    skip_special: bool,
-    shown: tuple[int, ...] = (),
 ) -> tuple[Consumer, ...]:
-    """What the engine is given for a prompt and its parameters: the first answer, and those that
-    follow its prompt. RequestError for a parameter that this model cannot hold to.
-
-    max_tokens: the most of one answer, the context's end included. skip_special, shown: as in
-    Request.
-    """
-    params, tokenizer = prompt.params, model.tokenizer
+    params, tokenizer, seed = prompt.params, model.tokenizer, prompt.seed
     encode = partial(tokenizer.encode, add_special=False)
     biases = token_biases(params.logit_bias, encode, model.info.vocab_size)
     constraint = compile_constraint(params, lambda: model.words)
-    detokenizer = Detokenizer(tokenizer, params.stop, skip_special, True, shown)
     if params.beam_width > 1:
         search = BeamSearch(
             request_id=request_id,
@@ -62,3 +118,42 @@ def consumers(
         )
         for index in range(params.n)
     )
+
+
+def _generating(model: LoadedModel) -> LoadedModel:
+    if not model.info.generates:
+        raise RequestError(
+            f"{model.info.name} makes embeddings and no text: ask it for those, or another model",
+            "prompt",
+        )
+    return model
+
+
+def _is_background(request: Request) -> bool:
+    if request.priority not in ("interactive", "background"):
+        raise RequestError(
+            f"priority is {request.priority!r}: interactive or background is expected", "priority"
+        )
+    return request.priority == "background"
+
+
+def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:
+    if isinstance(request.prompt, str):
+        return model.tokenizer.encode(
+            request.prompt, add_special=request.add_special, parse_special=request.parse_special
+        )
+    check_ids(request.prompt, model.info.vocab_size)
+    return list(request.prompt)
+
+
+def _adapter_scales(request: Request, info: ModelInfo) -> tuple[float, ...]:
+    """One for each adapter of the model. RequestError names one that it does not have."""
+    if request.adapters is None:
+        return info.adapter_scales
+    known = [adapter.name for adapter in info.adapters]
+    for name, scale in request.adapters.items():
+        checked_scale(name, scale)
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise RequestError(f"{info.name} has no adapter {name!r}; it has: {has}", "adapters")
+    return tuple(float(request.adapters.get(name, 0.0)) for name in known)

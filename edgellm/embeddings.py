@@ -39,7 +39,7 @@ class PoolingWork:
         self, model: LoadedModel, texts: list[list[int]], pooling: Pooling, request_id: str
     ) -> None:
         self._results: queue.SimpleQueue[tuple[int, Rows | Exception]] = queue.SimpleQueue()
-        scales = tuple(adapter.scale for adapter in model.info.adapters)
+        scales = model.info.adapter_scales
         self.poolers = [
             Pooler(
                 request_id,

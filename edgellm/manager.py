@@ -6,6 +6,7 @@ inside a step.
 
 import logging
 import os
+import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence as Seq
 from contextlib import contextmanager
@@ -15,8 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from edgellm import sessions
-from edgellm.adapter_files import checked_scale
-from edgellm.answers import consumers
+from edgellm.answers import check_ids, consumers, scoring
 from edgellm.backends import Backends
 from edgellm.embeddings import (
     Pooled,
@@ -26,20 +26,18 @@ from edgellm.embeddings import (
     pair_ids,
 )
 from edgellm.engine_thread import EngineThread
-from edgellm.errors import ContextOverflow, RequestError
-from edgellm.generation import Consumer, Emit, Scoring, TakeRows
+from edgellm.errors import RequestError
+from edgellm.generation import Emit, TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.model_loader import KEEP_ALIVE, ModelLoader, find_model
 from edgellm.model_pool import ModelPool, Source
-from edgellm.sampling_params import check_params, resolve
-from edgellm.sequence import Sequence
+from edgellm.sampling_params import check_params
 from edgellm.types import (
     LoadOptions,
     Messages,
     ModelInfo,
     Pooling,
     Request,
-    SamplingParams,
     Session,
     SessionInfo,
     Stats,
@@ -182,7 +180,7 @@ class Manager:
         check_params(request.params)
         with self.using(request.model, request.keep_alive) as model:
             request_id = request.request_id or f"request-{next(self._request_ids)}"
-            answers = _answers(model, request, request_id, emit)
+            answers = consumers(model, request, request_id, emit)
             self._thread.post(partial(model.engine.add, *answers))
         return request_id
 
@@ -191,7 +189,7 @@ class Manager:
     ) -> SessionInfo:
         """Saves what the cache has of these tokens under a name, and with it the conversation."""
         with self.using(model) as loaded:
-            _check_ids(list(ids), loaded.info.vocab_size)
+            check_ids(list(ids), loaded.info.vocab_size)
             return sessions.save(self._saved_model(loaded), name, ids, messages)
 
     def restore_session(self, name: str, model: str | None = None) -> Session:
@@ -209,7 +207,7 @@ class Manager:
             loaded.engine,
             loaded.session_key,
             info.vocab_size,
-            tuple(adapter.scale for adapter in info.adapters),
+            info.adapter_scales,
             self._thread.ask,
         )
 
@@ -227,38 +225,17 @@ class Manager:
         are valid during the call only.
         """
         with self.using(name) as model:
-            _check_ids(ids, _generating(model).info.vocab_size)
-            self._score(model, ids, take_rows, start)
-
-    def _score(self, model: LoadedModel, ids: list[int], take_rows: TakeRows, start: int) -> None:
-        if not 0 <= start < max(1, len(ids)):
-            raise RequestError(f"logits from position {start} of {len(ids)} tokens", "start")
-        over = threading.Event()
-        failure: list[Exception] = []
-
-        def done(error: Exception | None) -> None:
-            if error is not None:
-                failure.append(error)
-            over.set()
-
-        request_id = f"request-{next(self._request_ids)}"
-        sequence = Sequence(
-            0,
-            list(ids),
-            len(ids),
-            SamplingParams(),
-            score_from=start,
-            adapter_scales=tuple(adapter.scale for adapter in model.info.adapters),
-        )
-        consumer = Scoring(request_id, sequence, take_rows, done)
-        self._thread.post(partial(model.engine.add, consumer))
-        try:
-            over.wait()
-        except BaseException:  # Ctrl-C: nobody waits for the rest
-            self.abort(request_id)
-            raise
-        if failure:
-            raise failure[0]
+            over: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+            request_id = f"request-{next(self._request_ids)}"
+            consumer = scoring(model, ids, start, request_id, take_rows, over.put)
+            self._thread.post(partial(model.engine.add, consumer))
+            try:
+                failure = over.get()
+            except BaseException:  # Ctrl-C: nobody waits for the rest
+                self.abort(request_id)
+                raise
+            if failure is not None:
+                raise failure
 
     def embed(
         self,
@@ -300,7 +277,7 @@ class Manager:
         given_up: threading.Event | None,
     ) -> list[Pooled]:
         for ids in texts:
-            _check_ids(ids, model.info.vocab_size)
+            check_ids(ids, model.info.vocab_size)
         request_id = f"request-{next(self._request_ids)}"
         work = PoolingWork(model, texts, pooling, request_id)
         for pooler in work.poolers:
@@ -310,81 +287,3 @@ class Manager:
         except BaseException:  # one failed, or Ctrl-C: nobody wants the others
             self.abort(request_id)
             raise
-
-
-def _generating(model: LoadedModel) -> LoadedModel:
-    if not model.info.generates:
-        raise RequestError(
-            f"{model.info.name} makes embeddings and no text: ask it for those, or another model",
-            "prompt",
-        )
-    return model
-
-
-def _answers(
-    model: LoadedModel, request: Request, request_id: str, emit: Emit
-) -> tuple[Consumer, ...]:
-    """The consumers that answer a request."""
-    prompt = _prompt_ids(_generating(model), request)
-    params, context = resolve(request.params, model.info.sampling), model.info.context_length
-    if len(prompt) >= context:  # also said by the scheduler, but here before any thread
-        raise ContextOverflow(len(prompt), context)
-    room = context - len(prompt)
-    seed = int.from_bytes(os.urandom(8)) if params.seed is None else params.seed
-    return consumers(
-        model,
-        Sequence(
-            0,
-            prompt,
-            len(prompt),
-            params,
-            seed=seed,
-            is_background=_is_background(request),
-            adapter_scales=_adapter_scales(request, model.info),
-        ),
-        request_id=request_id,
-        emit=emit,
-        seed=seed,
-        max_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
-        skip_special=request.skip_special,
-        shown=request.shown,
-    )
-
-
-def _is_background(request: Request) -> bool:
-    if request.priority not in ("interactive", "background"):
-        raise RequestError(
-            f"priority is {request.priority!r}: interactive or background is expected", "priority"
-        )
-    return request.priority == "background"
-
-
-def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:
-    if isinstance(request.prompt, str):
-        return model.tokenizer.encode(
-            request.prompt, add_special=request.add_special, parse_special=request.parse_special
-        )
-    ids = list(request.prompt)
-    _check_ids(ids, model.info.vocab_size)
-    return ids
-
-
-def _adapter_scales(request: Request, info: ModelInfo) -> tuple[float, ...]:
-    """One for each adapter of the model. RequestError names one that it does not have."""
-    if request.adapters is None:
-        return tuple(adapter.scale for adapter in info.adapters)
-    known = [adapter.name for adapter in info.adapters]
-    for name, scale in request.adapters.items():
-        checked_scale(name, scale)
-        if name not in known:
-            has = ", ".join(known) or "none"
-            raise RequestError(f"{info.name} has no adapter {name!r}; it has: {has}", "adapters")
-    return tuple(float(request.adapters.get(name, 0.0)) for name in known)
-
-
-def _check_ids(ids: list[int], vocab_size: int) -> None:
-    for place in (min(ids, default=0), max(ids, default=0)):
-        if not 0 <= place < vocab_size:
-            raise RequestError(
-                f"token id {place} is outside the vocabulary of {vocab_size}", "prompt"
-            )

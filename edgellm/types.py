@@ -198,6 +198,11 @@ class ModelInfo:
     pooling: Pooling = "last"
     expires: float | None = None
 
+    @property
+    def adapter_scales(self) -> tuple[float, ...]:
+        """How much of its adapters is taken where a request does not say."""
+        return tuple(adapter.scale for adapter in self.adapters)
+
 
 @dataclass(frozen=True)
 class ModelDetails:
