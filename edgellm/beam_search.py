@@ -5,7 +5,8 @@ and ends, and when all have reported, the best continuations are added as new se
 beginnings the cache still holds. So beams wait for nobody, however few sequences may run at once.
 Runs in the engine's thread. Knows nothing of scheduling, batches or how logits are computed.
 
-A text's score is the mean log-probability of its tokens, under what bans and constraint leave.
+A text's score is the mean log-probability of its tokens, under what biases, bans, penalties and the
+constraint make of the model's. Samplers that draw or drop have no say, and are refused.
 Source: Lowerre 1976; the mean and the end of the search as in Wu et al. 2016 and its successors.
 """
 
@@ -113,8 +114,12 @@ class BeamSearch:
 
     def _ways_on(self, beam: Beam, row: Rows) -> Iterator[Continuation]:
         """The likeliest continuations: enough of them even when half end the text."""
-        allowed = None if beam.constraint is None else beam.constraint.allowed(len(row))
-        logits = self.sampler.prepare(row, len(beam.token_ids), allowed)
+        count, allowed = len(beam.token_ids), None
+        if beam.constraint is not None:
+            left, banned = self.max_tokens - count, self.sampler.banned(count)
+            allowed = beam.constraint.allowed(len(row), left, banned)
+        history = [*self.prompt.token_ids, *beam.token_ids]
+        logits = self.sampler.penalised(row, history, count, allowed)
         top = best(Candidates(logits), 2 * self.prompt.params.beam_width)
         first = top.token(0)
         norm = float(logits[first]) - logprobs(logits, first, 0)[0]

@@ -5,7 +5,7 @@ nothing of how they are done.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -205,7 +205,7 @@ class SamplingParams:
     beam_width: int = option(
         WHOLE,
         1,
-        "beam search: so many texts are followed side by side, without samplers; 1 is off",
+        "beam search: so many texts are followed side by side, by penalties alone; 1 is off",
         1,
         64,
     )
@@ -250,6 +250,15 @@ OPTIONS: Mapping[str, Option] = options_of(SamplingParams)
 # Those that say what the answer must look like; at most one can be used.
 CONSTRAINTS = ("json_schema", "regex", "grammar", "lark", "choices")
 
+# Settings that say how tokens are drawn, and from where on they do: beam search draws none.
+_DRAWING: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("temperature", "top_k", "min_p", "top_n_sigma"), lambda value: value > 0),
+    **dict.fromkeys(("dynatemp_range", "xtc_probability", "mirostat"), lambda value: value > 0),
+    **dict.fromkeys(("top_p", "typical_p"), lambda value: value < 1),
+    "adaptive_target": lambda value: value >= 0,
+    "loop_detection": lambda value: value != "off",
+}
+
 _MOST_TEXTS = {"stop": _MAX_TEXTS, "dry_sequence_breakers": _MAX_TEXTS, "choices": _MAX_CHOICES}
 
 
@@ -271,6 +280,13 @@ def check_params(params: SamplingParams) -> None:
         raise RequestError(
             f"n is {params.n}: of {params.beam_width} beams at most as many are answers", "n"
         )
+    if params.beam_width > 1:
+        for name, value in params.given.items():
+            if name in _DRAWING and _DRAWING[name](value):
+                raise RequestError(
+                    f"{name} is {value}: beam search draws no tokens; leave it or beam_width out",
+                    name,
+                )
     constraints = [name for name in CONSTRAINTS if getattr(params, name) is not None]
     if len(constraints) > 1:
         raise RequestError(

@@ -1,5 +1,6 @@
 """Beam search against a plain search over a small vocabulary, and its ends."""
 
+import json
 import math
 import queue
 from typing import Any
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from edgellm.completion import collect
-from edgellm.errors import EdgeLLMError
-from edgellm.sampling_params import SamplingParams
+from edgellm.errors import EdgeLLMError, RequestError
+from edgellm.sampling_params import SamplingParams, check_params
 from edgellm.types import Request, TokenEvent
 from tests.mock_model import EOG, VOCAB_SIZE, MockModel, make_manager, says
 from tests.test_generation import answer, events
@@ -68,6 +69,81 @@ def test_the_answers_are_those_of_a_plain_search(seed: int, width: int, most: in
     expected = plainly(logits, list(b"hi"), width, most)
     assert found[: len(expected)] == expected
     assert [done.finish_reason == "stop"] == [done.token_ids[-1] == EOG]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.floats(1.0, 2.0), st.floats(0.0, 2.0), st.floats(0.0, 2.0))
+def test_penalties_and_biases_count(
+    seed: int, repeat: float, presence: float, frequency: float
+) -> None:
+    logits = table(seed)
+
+    def penalised(tokens: list[int], num_prompt_tokens: int) -> Any:
+        row = logits(tokens, num_prompt_tokens).copy()
+        row[ord("a")] += 1.5
+        for token in set(tokens):
+            row[token] = row[token] / repeat if row[token] > 0 else row[token] * repeat
+            row[token] -= presence + frequency * tokens.count(token)
+        return row
+
+    done = answer(
+        MockModel(logits),
+        beam_width=3,
+        max_tokens=5,
+        repeat_penalty=repeat,
+        presence_penalty=presence,
+        frequency_penalty=frequency,
+        logit_bias={"a": 1.5},
+    )
+    costs = {ids: cost(penalised, ids) for ids in plainly(penalised, list(b"hi"), 3, 5)}
+    assert cost(penalised, done.token_ids) == pytest.approx(min(costs.values()), abs=1e-4)
+
+
+def cost(logits: Any, ids: tuple[int, ...]) -> float:
+    """Minus the mean log-probability of an answer to "hi"."""
+    rows = (log_softmax(logits([*b"hi", *ids[:count]], 2)) for count in range(len(ids)))
+    return -sum(row[token] for row, token in zip(rows, ids, strict=True)) / len(ids)
+
+
+def test_a_phrase_that_repeats_costs_by_dry() -> None:
+    def logits(tokens: list[int], num_prompt_tokens: int) -> Any:
+        row = np.full(VOCAB_SIZE, -30.0, np.float32)
+        row[ord("b" if tokens[-1] == ord("a") else "a")], row[ord("c")] = 1.0, 0.0
+        return row
+
+    assert answer(MockModel(logits), beam_width=2, max_tokens=8).text == "abababab"
+    text = answer(MockModel(logits), beam_width=2, max_tokens=8, dry_multiplier=5.0).text
+    assert "ababa" not in text and "c" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "off"),
+    [
+        ("temperature", 0.5, 0.0),
+        ("top_k", 1, 0),
+        ("top_p", 0.9, 1.0),
+        ("min_p", 0.1, 0.0),
+        ("typical_p", 0.9, 1.0),
+        ("top_n_sigma", 1.0, -1.0),
+        ("xtc_probability", 0.1, 0.0),
+        ("dynatemp_range", 0.1, 0.0),
+        ("mirostat", 2, 0),
+        ("adaptive_target", 0.0, -1.0),
+        ("loop_detection", "stop", "off"),
+    ],
+)
+def test_settings_of_draws_do_not_go_with_beams(name: str, on: Any, off: Any) -> None:
+    check_params(SamplingParams(beam_width=2, **{name: off}))
+    check_params(SamplingParams(**{name: on}))
+    with pytest.raises(RequestError, match=f"{name} is .*beam search draws no tokens") as found:
+        check_params(SamplingParams(beam_width=2, **{name: on}))
+    assert found.value.field == name
+
+
+def test_beams_of_json_are_closed_in_time() -> None:
+    schema = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    done = answer(MockModel(table(1)), beam_width=2, max_tokens=30, json_schema=schema)
+    assert done.finish_reason == "stop" and json.loads(done.text)
 
 
 def test_wider_is_likelier_than_greedy_where_greedy_is_misled() -> None:

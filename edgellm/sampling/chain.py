@@ -20,11 +20,12 @@ Choice = Callable[[Candidates, Step, Memory], tuple[int, Memory]]
 @dataclass(frozen=True)
 class Row:
     """sampler: what it does. is_on: False when it would change nothing. keeps_best: the best
-    candidate stays the best."""
+    candidate stays the best. is_penalty: it changes logits by the text so far, and drops none."""
 
     sampler: Sampler
     is_on: Callable[[SamplingParams], bool]
     keeps_best: bool = False
+    is_penalty: bool = False
 
 
 def _penalises(p: SamplingParams) -> bool:
@@ -34,8 +35,10 @@ def _penalises(p: SamplingParams) -> bool:
 
 # By the names of SAMPLERS; adaptive_p is a choice.
 ROWS: Mapping[str, Row] = {
-    "penalties": Row(penalties, _penalises),
-    "dry": Row(dry, lambda p: p.dry_multiplier > 0.0 and p.dry_penalty_last_n != 0),
+    "penalties": Row(penalties, _penalises, is_penalty=True),
+    "dry": Row(
+        dry, lambda p: p.dry_multiplier > 0.0 and p.dry_penalty_last_n != 0, is_penalty=True
+    ),
     "top_n_sigma": Row(top_n_sigma, lambda p: p.top_n_sigma > 0.0, keeps_best=True),
     "top_k": Row(top_k, lambda p: p.top_k > 0, keeps_best=True),
     "typ_p": Row(typical_p, lambda p: p.typical_p < 1.0),
@@ -55,6 +58,12 @@ def samplers_of(params: SamplingParams) -> tuple[Sampler, ...]:
         while rows and rows[-1].keeps_best:
             rows.pop()  # the choice takes the best
     return tuple(row.sampler for row in rows)
+
+
+def penalties_of(params: SamplingParams) -> tuple[Sampler, ...]:
+    """Those of the samplers that leave every candidate in, in order."""
+    rows = [ROWS[name] for name in params.samplers if name in ROWS and ROWS[name].is_penalty]
+    return tuple(row.sampler for row in rows if row.is_on(params))
 
 
 def choice_of(params: SamplingParams) -> Choice | None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from edgellm.errors import EdgeLLMError, RequestError
 from edgellm.sampling.candidates import Candidates, Float32, Ids
-from edgellm.sampling.chain import choice_of, samplers_of
+from edgellm.sampling.chain import choice_of, penalties_of, samplers_of
 from edgellm.sampling.choice import fresh
 from edgellm.sampling.step import Step, Vocabulary
 from edgellm.sampling_params import SamplingParams
@@ -33,6 +33,7 @@ class Sampler:
     ) -> None:
         self._step = Step(params, (), vocabulary, seed, sample_index)
         self._samplers = samplers_of(params)
+        self._penalties = penalties_of(params)
         self._choose = choice_of(params)
         self._memory = fresh(params)
         self._ends = np.array(sorted(vocabulary.eog_ids), np.intp)
@@ -51,7 +52,7 @@ class Sampler:
         """The next token id for logits (vocab_size,). history: every token so far, the last
         `num_generated` of which are the answer's. allowed: (vocab_size,), None is all. Equal
         logits: the lowest id wins. RequestError when bans leave none of those allowed."""
-        logits = self.prepare(logits, num_generated, allowed)
+        logits = self._prepare(logits, num_generated, allowed)
         step = replace(self._step, history=history, end=self._likeliest_end(logits))
         candidates = Candidates(logits)
         for sampler in self._samplers:
@@ -66,7 +67,21 @@ class Sampler:
         ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
         return [int(token) for token in ids[biases == -np.inf]]
 
-    def prepare(self, logits: Float32, num_generated: int, allowed: Allowed | None) -> Float32:
+    def penalised(
+        self,
+        logits: Float32,
+        history: Sequence[int],
+        num_generated: int,
+        allowed: Allowed | None = None,
+    ) -> Float32:
+        """The logits (vocab_size,) with biases, bans and penalties, nothing drawn; as `sample`."""
+        candidates = Candidates(self._prepare(logits, num_generated, allowed))
+        step = replace(self._step, history=history)
+        for sampler in self._penalties:
+            candidates = sampler(candidates, step)
+        return candidates.logits
+
+    def _prepare(self, logits: Float32, num_generated: int, allowed: Allowed | None) -> Float32:
         """The logits with biases, bans and -inf for what is not allowed: where samplers begin."""
         greedy(logits)  # an error when they are no numbers
         ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
