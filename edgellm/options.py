@@ -114,7 +114,10 @@ def _is_allowed(option: Option, value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no numbers of more than 4,300 digits
+        text = "a number of very many digits"
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from edgellm.errors import RequestError
-from edgellm.options import check, from_text
+from edgellm.options import check, from_text, wanted
 from edgellm.sampling_params import (
     DEFAULT_SAMPLERS,
     OPTIONS,
@@ -89,6 +90,49 @@ def test_a_bad_value_is_refused_by_name(field: str, value: Any) -> None:
     with pytest.raises(RequestError, match=field) as found:
         check_params(SamplingParams(**{field: value}))
     assert found.value.field == field
+
+
+NOT_NUMBERS = (math.nan, math.inf, -math.inf, 10**400, -(10**400), 10**5000, True, "1", b"1", [1])
+# Per kind of setting: what is refused in the library, in a JSON object, and on the command line.
+BAD: dict[str, tuple[tuple[Any, ...], tuple[Any, ...], tuple[str, ...]]] = {
+    "whole": (
+        (*NOT_NUMBERS, 1.5, 1.0),
+        (math.nan, 1.5, "1", True, 10**400, [1], {}),
+        ("1.5", "x", "", "nan", "1e3", "9" * 30, "-99", "9" * 5000),
+    ),
+    "number": (
+        (*NOT_NUMBERS, 1j),
+        (math.nan, math.inf, "1", True, 10**400, [1], {}),
+        ("x", "", "nan", "inf", "-inf", "1e999", "-1e5", "1,5"),
+    ),
+    "flag": ((1, 0, "true", None), (1, 0, "true", [True]), ("yes", "", "1")),
+    "choice": ((1, "maybe", "", None), (1, "maybe", ["off"]), ("maybe", "")),
+    "text": ((1, "", b"x", ("a",)), (1, "", ["a"], {}), ("",)),
+    "texts": (("a", ("",), (1,), ["a"], 1), ([""], [1], 1, {}), ("",)),
+    "samplers": (("k", ("x",), ["top_k"], 1), (["x"], [1], "x;y", 1, {}), ("zz", "top_k;x")),
+    "biases": (([1], {1: True}, {1.5: 1.0}, 1), ([1], {"x": None}, 1, "x"), ("x", "+", "5+x")),
+    "schema": ((5, "", [1]), (5, "", [1]), ("",)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_no_door_lets_a_bad_value_in(name: str) -> None:
+    """The error says which setting it is and what it wants."""
+    option = OPTIONS[name]
+    library, values, texts = BAD[option.kind.name]
+    doors: list[tuple[Callable[[Any], Any], tuple[Any, ...]]] = [
+        (lambda value: check_params(SamplingParams(**{name: value})), library),
+        (lambda value: read_params({name: value}), values),
+        (lambda text: check_params(SamplingParams(**{name: from_text(option, text)})), texts),
+    ]
+    for door, bad in doors:
+        for value in bad:
+            if value is None and option.is_optional:
+                continue
+            with pytest.raises(RequestError) as found:
+                door(value)
+            assert found.value.field == name, value
+            assert str(found.value).startswith(f"{name} is ") and wanted(option) in str(found.value)
 
 
 @pytest.mark.parametrize(
