@@ -92,6 +92,7 @@ class Plan:
         self._records: dict[Value, Room] = {}
         self.sorted: dict[Value, tuple[Room, Room]] = {}  # pairs of a routing, by expert
         self.store = DeviceStore(context, program, kv)
+        self._recorded = {call.inputs[0] for call in program.calls if reads_records(call)}
         self.given = [self.new(value) for value in program.inputs.values()]
 
     @property
@@ -147,15 +148,27 @@ class Plan:
         self.emit([Choice(1, key, grid)], *arguments, writes=writes)
 
     def records(self, x: Value) -> Room:
-        """The value as int8 records (source/quantize.cl), made when first asked for."""
+        """The value as int8 records (source/record.cl), made when first asked for."""
         if x not in self._records:
-            blocks = x.width // 32
-            room = Room(x.rows, 4 * self.variant.record_words * blocks)
+            blocks, room = x.width // 32, self._room_for_records(x)
             key = KernelKey("quantize", "quantize")
             arguments = STEP, self.of(x), room, count_word(x), np.int32(x.width)
             self.by_items(key, x.rows, blocks, *arguments, writes=[room])
-            self._records[x] = room
         return self._records[x]
+
+    def new_records(self, x: Value) -> Room | None:
+        """Room for the records of x, for the launch that writes x; None where none reads them."""
+        return self._room_for_records(x) if x in self._recorded else None
+
+    def _room_for_records(self, x: Value) -> Room:
+        self._records[x] = Room(x.rows, 4 * self.variant.record_words * (x.width // 32))
+        return self._records[x]
+
+
+def reads_records(call: OpCall) -> bool:
+    """Whether the op is a product that reads its first input as records."""
+    is_product = call.op in ("matmul", "moe_matmul", "head_matmul")
+    return is_product and call.weights[0].format.unpack is not None
 
 
 Lowering = Callable[[Plan, OpCall], None]

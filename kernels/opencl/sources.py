@@ -22,16 +22,25 @@ _GRIDS = {"IQ1": IQ1, "IQ2_XXS": IQ2_XXS, "IQ2_XS": IQ2_XS, "IQ2_S": IQ2_S}
 _HALF_GRIDS = {"IQ3_XXS": IQ3_XXS, "IQ3_S": IQ3_S}
 _CODES = {"IQ4": IQ4, "E2M1": E2M1}
 _PRODUCTS = {"matmul", "tile"}  # files that need sums of products
+# Other files that one relies on, in order.
+_NEEDS = {
+    "activation": ("record",),
+    "attention": ("cache", "record"),
+    "matmul": ("matrices",),
+    "norm": ("record", "rotate"),
+    "quantize": ("record",),
+    "rows": ("rotate",),
+    "store_kv": ("cache", "rotate"),
+    "tile": ("matrices",),
+}
 
 
 @dataclass(frozen=True)
 class KernelKey:
     """One kernel of the file `source`.
 
-    type_id: the ggml type of the weights it reads, where it reads any. before: other files that
-    its own relies on.
-    definitions: names and numbers in front of the source. vector: as Variant.vector; None is the
-    variant's.
+    type_id: the ggml type of the weights it reads, where it reads any. definitions: names and
+    numbers in front of the source. vector: as Variant.vector; None is the variant's.
     """
 
     source: str
@@ -39,7 +48,6 @@ class KernelKey:
     type_id: int | None = None
     definitions: tuple[tuple[str, int | str], ...] = ()
     vector: int | None = None
-    before: tuple[str, ...] = ()
 
 
 @cache
@@ -55,7 +63,7 @@ def program_text(key: KernelKey, variant: Variant) -> str:
     parts.append(read("common.cl"))
     if key.type_id is not None:
         parts.append(_format_text(by_id(key.type_id), needs_product=key.source in _PRODUCTS))
-    parts += [read(f"{name}.cl") for name in (*key.before, key.source)]
+    parts += [read(f"{name}.cl") for name in (*_NEEDS.get(key.source, ()), key.source)]
     return "\n".join(parts)
 
 

@@ -1,15 +1,16 @@
 """Rotary positions, the key-value cache and attention over it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from edgellm.kernels.kv import CACHE_TYPES, CacheType, cache_type
-from edgellm.kernels.opencl.ops.common import output, real, vector, whole
+from edgellm.kernels.opencl.ops.common import output, real, vector, whole, written
 from edgellm.kernels.opencl.plan import (
     STEP,
     TILE_ROWS,
+    Argument,
     Choice,
     Count,
     Grid,
@@ -74,7 +75,7 @@ def _key(plan: Plan, call: OpCall, function: str, *more: tuple[str, int]) -> Ker
         ("KEY_TYPE", numbers[keys.name]),
         ("VALUE_TYPE", numbers[values.name]),
     )
-    return KernelKey(function, function, definitions=(*definitions, *more), before=("cache",))
+    return KernelKey(function, function, definitions=(*definitions, *more))
 
 
 def _rotated(plan: Plan, x: Room, count: Count, heads: int, size: int) -> Room:
@@ -89,7 +90,6 @@ def _rotated(plan: Plan, x: Room, count: Count, heads: int, size: int) -> Room:
 
 def _store_kv(plan: Plan, call: OpCall) -> None:
     """Values may be part of the keys: then there are none to store, and nothing is rotated."""
-    layer = int(call.attributes["layer"])
     keys, head_dim, values, value_dim = _types(plan, call)
     heads = call.inputs[0].width // head_dim
     k, v = plan.of(call.inputs[0]), plan.of(call.inputs[1]) if value_dim else None
@@ -97,12 +97,49 @@ def _store_kv(plan: Plan, call: OpCall) -> None:
         k = _rotated(plan, k, k.rows, heads, head_dim)
     if v is not None and values.rotates(value_dim):
         v = _rotated(plan, v, v.rows, heads, value_dim)
+    _emit_store(plan, call, k, v)
+
+
+def rope_and_store(plan: Plan, calls: Sequence[OpCall]) -> None:
+    """Queries are rotated, and keys on their way into the cache: rope, rope, store_kv.
+
+    Keys of quantised types need all of a head at once, and a launch for each op.
+    """
+    of_q, of_k, store = calls
+    keys, _, values, value_dim = _types(plan, store)
+    if keys.is_quantized or (value_dim and values.is_quantized):
+        _rope(plan, of_q)
+        _rope(plan, of_k)
+        _store_kv(plan, store)
+        return
+    (q, table), heads, room = of_q.inputs, int(of_q.attributes["heads"]), plan.new(output(of_q))
+    _emit_store(
+        plan, store, plan.of(of_k.inputs[0]), plan.of(store.inputs[1]) if value_dim else None,
+        plan.of(q), plan.of(table), room, np.int32(heads), np.int32(table.width // 2),
+        np.int32(of_q.attributes["layout"] == "interleaved"), more_items=q.width, writes=[room],
+    )  # fmt: skip
+
+
+def _emit_store(
+    plan: Plan,
+    call: OpCall,
+    k: Room,
+    v: Room | None,
+    *rotates: Argument,
+    more_items: int = 0,
+    writes: Sequence[Room] = (),
+) -> None:
+    """rotates: what the kernel takes to rotate keys and queries, or nothing."""
+    layer = int(call.attributes["layer"])
+    keys, head_dim, values, value_dim = _types(plan, call)
+    heads = call.inputs[0].width // head_dim
     units = head_dim // (32 if keys.is_quantized else 1)
     units += value_dim // (32 if values.is_quantized else 1)
     plan.by_items(
-        _key(plan, call, "store_kv"), k.rows, heads * units,
+        _key(plan, call, "store_kv", ("ROTATES", int(bool(rotates)))), k.rows,
+        heads * units + more_items,
         STEP, IndexArray("slots"), k, v, plan.store.keys[layer], plan.store.values[layer],
-        whole(call, "group"), np.int32(heads),
+        *rotates, whole(call, "group"), np.int32(heads), writes=writes,
     )  # fmt: skip
 
 
@@ -141,21 +178,22 @@ def _attention(plan: Plan, call: OpCall) -> None:
         queries = _rotated(plan, queries, q.rows, heads, head_dim)
     is_rotated = stored_dim > 0 and values.rotates(stored_dim)
     room = Room(out.rows, 4 * out.width) if is_rotated else plan.new(out)
+    records = None if is_rotated or value_dim % 32 else plan.new_records(out)
     sinks, window, chunked = vector(plan, call), whole(call, "window"), whole(call, "chunked")
     plan.emit(
         choices,
         STEP, IndexArray("positions"), IndexArray("row_seqs"), IndexArray("seq_lens"),
         IndexArray("tiles"), IndexArray("parts"), IndexArray("block_tables"), queries,
         plan.store.keys[layer], plan.store.values[layer], sinks, slopes, partials, room,
-        whole(call, "group"), np.int32(kv_heads), real(call, "scale"), window, chunked,
-        real(call, "softcap"), writes=[room, partials] if partials else [room],
+        records, whole(call, "group"), np.int32(kv_heads), real(call, "scale"), window, chunked,
+        real(call, "softcap"), writes=written(room, partials, records),
     )  # fmt: skip
     if partials:
         key = replace(choices[-1].key, function="attention_merge")
         plan.emit(
             [Choice(1, key, Grid("split_rows", lambda n: (heads * group, n), (group, 1)))],
-            IndexArray("positions"), IndexArray("part_starts"), partials, sinks, room, window,
-            chunked, writes=[],
+            IndexArray("positions"), IndexArray("part_starts"), partials, sinks, room,
+            records, window, chunked,
         )  # fmt: skip
     if is_rotated:  # values were, and so is their weighted sum
         plan.rooms[out] = _rotated(plan, room, q.rows, heads, value_dim)

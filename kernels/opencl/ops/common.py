@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from edgellm.kernels.opencl.plan import Plan
+from edgellm.kernels.opencl.plan import Plan, Room
 from edgellm.kernels.program import OpCall, Value
 
 
@@ -36,3 +36,8 @@ def bias_and_scale(plan: Plan, call: OpCall) -> tuple[Any | None, Any | None]:
     bias = plan.weights.vector(next(extra)) if call.attributes.get("bias") else None
     scale = plan.weights.vector(next(extra)) if call.attributes.get("scale") else None
     return bias, scale
+
+
+def written(*rooms: Room | None) -> list[Room]:
+    """Those that there are."""
+    return [room for room in rooms if room is not None]

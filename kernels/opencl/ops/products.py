@@ -1,6 +1,7 @@
 """Products with matrices: one for all rows, or one of many for each part of a row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from edgellm.kernels.opencl.plan import STEP, Choice, Grid, Lowering, Plan, Room
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.variant import Tile
 from edgellm.kernels.program import OpCall, Value, Weight
+
+MOST_MATRICES = 3  # source/matrices.cl
 
 
 def stored_type(weight: Weight) -> int:
@@ -22,15 +25,22 @@ def _operand(plan: Plan, x: Value, weight: Weight) -> Room:
     return plan.of(x) if weight.format.unpack is None else plan.records(x)
 
 
-def _tiled(function: str, type_id: int, tile: Tile) -> KernelKey:
+def _few(function: str, type_id: int, tokens: int, matrices: int = 1) -> KernelKey:
+    """A kernel of matmul.cl."""
+    names = ("TOKENS", tokens), ("MATRICES", matrices)
+    return KernelKey("matmul", function, type_id, names)
+
+
+def _tiled(function: str, type_id: int, tile: Tile, matrices: int = 1) -> KernelKey:
     """A kernel of tile.cl."""
     names = {
+        "MATRICES": matrices,
         "TILE_TOKENS": tile.tokens,
         "TILE_ITEMS": tile.items,
         "TILE_GROUPS": tile.groups,
         "ITEM_TOKENS": tile.tokens // tile.items,
     }
-    return KernelKey("tile", function, type_id, tuple(names.items()), before=("finish",))
+    return KernelKey("tile", function, type_id, tuple(names.items()))
 
 
 def _least_sorted(tile: Tile, experts: int, top_k: int) -> int:
@@ -56,34 +66,45 @@ def _sorted_pairs(plan: Plan, routing: Value, experts: int) -> tuple[Room | None
     return plan.sorted[routing]
 
 
-def _matmul(plan: Plan, call: OpCall) -> None:
-    x, weight, out = call.inputs[0], call.weights[0], output(call)
-    variant, type_id = plan.variant, stored_type(weight)
-    strips, lanes = -(-weight.rows // variant.strip_rows), variant.lanes
+def products(plan: Plan, calls: Sequence[OpCall], residual: Value | None = None) -> None:
+    """Products of the same rows with up to MOST_MATRICES matrices of one type, in one launch.
+
+    residual: is added to the product, which is then the last of the calls and a sum.
+    """
+    matmuls = calls if residual is None else calls[:1]
+    x, weights = calls[0].inputs[0], [call.weights[0] for call in matmuls]
+    variant, type_id, count = plan.variant, stored_type(weights[0]), len(matmuls)
+    strips, lanes = sum(-(-w.rows // variant.strip_rows) for w in weights), variant.lanes
 
     def few(tokens: int) -> Choice:
         def sizes(rows: int) -> Size:
             return strips * lanes, variant.slices, -(-rows // tokens)
 
-        key = KernelKey("matmul", "matmul", type_id, (("TOKENS", tokens),), before=("finish",))
         grid = Grid(x.rows, sizes, (lanes, variant.slices, 1))
-        return Choice(tokens if tokens == 1 else tokens // 2, key, grid)
+        return Choice(max(1, tokens // 2), _few("matmul", type_id, tokens, count), grid)
 
     def many(tile: Tile) -> Choice:
         def sizes(rows: int) -> Size:
             return -(-rows // tile.tokens) * lanes, tile.items, strips
 
-        key = _tiled("matmul_tiled", type_id, tile)
+        key = _tiled("matmul_tiled", type_id, tile, count)
         return Choice(tile.least, key, Grid(x.rows, sizes, (lanes, tile.items, 1)))
 
-    bias, scale = bias_and_scale(plan, call)
-    source = _operand(plan, x, weight)
-    room = plan.new(out)
+    source, added = _operand(plan, x, weights[0]), plan.of(residual) if residual else None
+    rooms = [plan.new(output(call)) for call in calls[-count:]]
+    each = [
+        (plan.weights.matrix(weight), *bias_and_scale(plan, call), room, np.int32(weight.rows))
+        for call, weight, room in zip(matmuls, weights, rooms, strict=True)
+    ]
     plan.emit(
         [*map(few, variant.tokens), *map(many, variant.tiles)],
-        STEP, source, plan.weights.matrix(weight), bias, scale, room, count_word(x),
-        np.int32(weight.rows), np.int32(weight.columns), writes=[room],
+        STEP, source, added, count_word(x), np.int32(weights[0].columns), *chain(*each),
+        writes=rooms,
     )  # fmt: skip
+
+
+def _matmul(plan: Plan, call: OpCall) -> None:
+    products(plan, [call])
 
 
 def expert_products(
@@ -112,10 +133,10 @@ def expert_products(
     bias, scale = bias_and_scale(plan, call)
     source = _operand(plan, x, weight)
     room = plan.new(out)
-    key = KernelKey("matmul", "moe_matmul", type_id, (("TOKENS", 1),), before=("finish",))
+    grid = Grid(x.rows, one, (lanes, variant.slices, 1))
     plan.emit(
         [
-            Choice(1, key, Grid(x.rows, one, (lanes, variant.slices, 1))),
+            Choice(1, _few("moe_matmul", type_id, 1), grid),
             *map(many, variant.tiles[:1]),
         ],
         STEP, source, plan.of(routing) if routing else None, *sorting,

@@ -1,11 +1,25 @@
-// Activations, alone or as a gate. A work-item does V numbers; rows lie without gaps, so that V
-// numbers may belong to two of them.
+// Activations, alone or as a gate. A work-item does NUMBERS numbers, V at once; rows lie without
+// gaps, so that V numbers may belong to two of them. Where it does 32 of them, rows are whole
+// multiples of that, and it also writes their record (record.cl).
 
 #define ITEMS(per_row) \
     size_t total = (size_t)step[count_word] * (per_row), i = V * get_global_id(0); \
     if (i >= total) \
         return; \
     int count = smaller(total - i, (size_t)V)
+
+#if NUMBERS == 32
+#define EACH(per_row) \
+    size_t total = (size_t)step[count_word] * (per_row), begin = 32 * get_global_id(0); \
+    if (begin >= total) \
+        return; \
+    int count = V; \
+    for (size_t i = begin; i < begin + 32; i += V)
+#define RECORD_IT quantize_block(y + begin, records + begin / 32 * RECORD)
+#else
+#define EACH(per_row) ITEMS(per_row);
+#define RECORD_IT
+#endif
 
 static inline floatV logistic(floatV x)
 {
@@ -48,22 +62,28 @@ static inline floatV swiglu_clamped(floatV g, floatV u, float alpha, float limit
 
 #define GATED(name, result) \
     __kernel void gated_##name(__global const int *step, __global const float *gate, \
-                               __global const float *up, __global float *y, int count_word, \
-                               int width, float alpha, float limit) \
+                               __global const float *up, __global float *y, \
+                               __global uint *records, int count_word, int width, float alpha, \
+                               float limit) \
     { \
-        ITEMS(width); \
-        floatV g = load_head(count, gate + i), u = load_head(count, up + i); \
-        store_head(result, count, y + i); \
+        EACH(width) { \
+            floatV g = load_head(count, gate + i), u = load_head(count, up + i); \
+            store_head(result, count, y + i); \
+        } \
+        RECORD_IT; \
     }
 
 #define ACTIVATION(name, result) \
     GATED(name, (result) * u) \
     __kernel void activate_##name(__global const int *step, __global const float *x, \
-                                  __global float *y, int count_word, int width) \
+                                  __global float *y, __global uint *records, int count_word, \
+                                  int width) \
     { \
-        ITEMS(width); \
-        floatV g = load_head(count, x + i); \
-        store_head(result, count, y + i); \
+        EACH(width) { \
+            floatV g = load_head(count, x + i); \
+            store_head(result, count, y + i); \
+        } \
+        RECORD_IT; \
     }
 
 ACTIVATION(silu, silu(g))

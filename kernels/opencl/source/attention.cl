@@ -80,6 +80,16 @@ static inline float add_sink(Softmax *all, __global const float *sink)
     return before;
 }
 
+static inline void record_head(__global const float *y, __global uint *records, size_t query)
+{
+    if (!records)
+        return;
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    size_t first = query * (VALUE_DIM / 32);
+    for (int b = get_local_id(0); b < VALUE_DIM / 32; b += WG)
+        quantize_block(y + (first + b) * 32, records + (first + b) * RECORD);
+}
+
 #define PARTIAL (VALUE_DIM + 2)  // numbers of a head's tile: top, sum, sums of values
 
 // acc[p] += weights[p][j] * value; a weight of 0 leaves it alone whatever the value is.
@@ -102,7 +112,8 @@ static inline float add_sink(Softmax *all, __global const float *sink)
 
 // tiles: first row and number of rows of each group of ROWS, read where ROWS > 1. parts: row and
 // tile, and partials: PARTIAL numbers for each part and head, both where SPLIT. slopes: by how
-// much a head lowers a score per position of distance, or null. window, softcap: 0 is none;
+// much a head lowers a score per position of distance, or null. records: of y (record.cl), or null;
+// heads are then whole multiples of 32. window, softcap: 0 is none;
 // chunked: windows begin at multiples of their size.
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 void attention(__global const int *step, __global const int *positions,
@@ -111,7 +122,7 @@ void attention(__global const int *step, __global const int *positions,
                __global const int *block_tables, __global const float *q,
                Cache keys, Cache values,
                __global const float *sinks, __global const float *slopes,
-               __global float *partials, __global float *y,
+               __global float *partials, __global float *y, __global uint *records,
                int group, int kv_heads, float scale, int window, int chunked,
                float softcap)
 {
@@ -255,6 +266,7 @@ void attention(__global const int *step, __global const int *positions,
         float last = add_sink(all + p, sinks ? sinks + query[p] % heads : 0);
         for (int d = lid; d < VALUE_DIM; d += WG)
             y[query[p] * VALUE_DIM + d] = result[p * VALUE_DIM + d] * last / all[p].total;
+        record_head(y, records, query[p]);
     }
 #endif
 }
@@ -265,7 +277,7 @@ void attention(__global const int *step, __global const int *positions,
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 void attention_merge(__global const int *positions, __global const int *part_starts,
                      __global const float *partials, __global const float *sinks,
-                     __global float *y, int window, int chunked)
+                     __global float *y, __global uint *records, int window, int chunked)
 {
     int lid = get_local_id(0), head = get_group_id(0), heads = get_num_groups(0);
     int row = get_group_id(1), position = positions[row];
@@ -282,8 +294,10 @@ void attention_merge(__global const int *positions, __global const int *part_sta
             result[d / WG] = fused(result[d / WG], factors.x, own[2 + d] * factors.y);
     }
     float last = add_sink(&all, sinks ? sinks + head : 0);
+    size_t query = (size_t)row * heads + head;
     for (int d = lid; d < VALUE_DIM; d += WG)
-        y[((size_t)row * heads + head) * VALUE_DIM + d] = result[d / WG] * last / all.total;
+        y[query * VALUE_DIM + d] = result[d / WG] * last / all.total;
+    record_head(y, records, query);
 }
 
 #endif

@@ -39,9 +39,8 @@ static inline bool strip_products(floatV *acc, __global const uchar *strip,
 }
 
 __kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
-void matmul(__global const int *step, __global const XType *x, __global const uchar *weight,
-            __global const float *bias, __global const float *scale, __global float *y,
-            int count_word, int rows, int columns)
+void matmul(__global const int *step, __global const XType *x, __global const float *residual,
+            int count_word, int columns MATRIX_PARAMETERS)
 {
 #if SLICES > 1
     __local float parts[SLICES * TOKENS * STRIP];
@@ -49,22 +48,20 @@ void matmul(__global const int *step, __global const XType *x, __global const uc
     __local float *parts = 0;
 #endif
     int strip = get_group_id(0), first = TOKENS * get_group_id(2), tokens = step[count_word];
+    Matrix own;
+    TAKE_MATRIX
     uint at[TOKENS];
     UNROLL
     for (int t = 0; t < TOKENS; t++)
         at[t] = (uint)smaller(first + t, tokens - 1) * X_ROW(columns);
     floatV acc[TOKENS];
-    __global const uchar *source = weight + (size_t)strip * (columns / BLOCK_SIZE * TYPE_SIZE) * STRIP;
-    if (!strip_products(acc, source, x, at, columns, parts))
+    if (!strip_products(acc, strip_of(own, columns), x, at, columns, parts))
         return;
-    int row = strip * STRIP + V * get_local_id(0);
-    if (row >= rows)
+    int row = own.strip * STRIP + V * get_local_id(0);
+    if (row >= own.rows)
         return;
-    __global const float *own_bias = bias ? bias + row : 0;
-    for (int t = 0; t < TOKENS && first + t < tokens; t++) {
-        floatV value = finished(acc[t], own_bias, scale, rows - row);
-        store_head(value, rows - row, y + (size_t)(first + t) * rows + row);
-    }
+    for (int t = 0; t < TOKENS && first + t < tokens; t++)
+        finish(acc[t], own, residual, row, first + t);
 }
 
 #if TOKENS == 1

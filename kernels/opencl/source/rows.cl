@@ -46,24 +46,14 @@ __kernel void rope_table(__global const int *step, __global const int *positions
     out[(size_t)row * 2 * pairs + pairs + pair] = sin(rest) * magnitude;
 }
 
-// One work-item per number of x; interleaved: pairs are (2i, 2i + 1), else (i, i + pairs).
+// A work-item for each number of x.
 __kernel void rope(__global const int *step, __global const float *x, __global const float *table,
                    __global float *y, int count_word, int heads, int head_dim, int pairs,
                    int interleaved)
 {
     ITEM(heads * head_dim);
     int d = i % head_dim, row = i / (heads * head_dim);
-    if (d >= 2 * pairs) {
-        y[i] = x[i];
-        return;
-    }
-    int pair = interleaved ? d / 2 : d % pairs;
-    int is_second = interleaved ? d % 2 : d / pairs;
-    int distance = interleaved ? 1 : pairs;
-    table += (size_t)row * 2 * pairs;
-    float cosine = table[pair], sine = table[pairs + pair];
-    y[i] = is_second ? fused(x[i - distance], sine, x[i] * cosine)
-                     : fused(-x[i + distance], sine, x[i] * cosine);
+    y[i] = rotated(x + (i - d), table + (size_t)row * 2 * pairs, d, pairs, interleaved);
 }
 
 __kernel void position_scale(__global const int *step, __global const int *positions,

@@ -42,14 +42,31 @@ static inline void store_group(__global const float *x, Cache plane, int type, s
     }
 }
 
+// With ROTATES keys are rotated first, and so are the `heads` heads of q, which go to y: items of
+// their own behind the others. Not for keys of quantised types.
 __kernel void store_kv(__global const int *step, __global const int *slots,
                        __global const float *k, __global const float *v, Cache keys, Cache values,
+#if ROTATES
+                       __global const float *q, __global const float *table, __global float *y,
+                       int heads, int pairs, int interleaved,
+#endif
                        int group, int kv_heads)
 {
     size_t item = get_global_id(0);
     int tokens = step[NUM_TOKENS], units = KEY_UNITS + VALUE_UNITS;
-    if (item >= (size_t)tokens * kv_heads * units)
+    size_t stored = (size_t)tokens * kv_heads * units;
+#if ROTATES
+    if (item >= stored) {
+        size_t i = item - stored, width = heads * HEAD_DIM;
+        int d = i % HEAD_DIM;
+        if (i < tokens * width)
+            y[i] = rotated(q + (i - d), table + i / width * 2 * pairs, d, pairs, interleaved);
         return;
+    }
+#else
+    if (item >= stored)
+        return;
+#endif
     size_t part = item / units;
     int token = part / kv_heads, head = part % kv_heads, unit = item % units;
     int slot = slots[group * tokens + token], j = slot % KV_BLOCK;
@@ -62,7 +79,14 @@ __kernel void store_kv(__global const int *step, __global const int *slots,
         store_group(k + part * HEAD_DIM + 32 * unit, keys, KEY_TYPE, row * KV_BLOCK + j, KV_BLOCK,
                     scales + unit * KV_BLOCK + j);
 #else
-        store_number(k[part * HEAD_DIM + unit], keys, KEY_TYPE, unit * KV_BLOCK + j);
+        __global const float *key = k + part * HEAD_DIM;
+#if ROTATES
+        float number =
+            rotated(key, table + (size_t)token * 2 * pairs, unit, pairs, interleaved);
+#else
+        float number = key[unit];
+#endif
+        store_number(number, keys, KEY_TYPE, unit * KV_BLOCK + j);
 #endif
         return;
     }

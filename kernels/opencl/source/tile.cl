@@ -52,27 +52,25 @@ static inline void tile_products(floatV *total, __global const uchar *strip,
     int lid = get_local_id(1) * LANES + get_local_id(0)
 
 __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1)))
-void matmul_tiled(__global const int *step, __global const XType *x, __global const uchar *weight,
-                  __global const float *bias, __global const float *scale, __global float *y,
-                  int count_word, int rows, int columns)
+void matmul_tiled(__global const int *step, __global const XType *x,
+                  __global const float *residual, int count_word, int columns MATRIX_PARAMETERS)
 {
     TILE_MEMORY;
     int first = TILE_TOKENS * get_group_id(0), strip = get_group_id(2), tokens = step[count_word];
+    Matrix own;
+    TAKE_MATRIX
     for (int t = lid; t < TILE_TOKENS; t += LANES * TILE_ITEMS)
         at[t] = (uint)smaller(first + t, tokens - 1) * X_ROW(columns);
     floatV total[ITEM_TOKENS];
-    tile_products(total, weight + (size_t)strip * (columns / BLOCK_SIZE * TYPE_SIZE) * STRIP, x, at,
-                  columns, weights, numbers);
-    int row = strip * STRIP + V * get_local_id(0);
-    if (row >= rows)
+    tile_products(total, strip_of(own, columns), x, at, columns, weights, numbers);
+    int row = own.strip * STRIP + V * get_local_id(0);
+    if (row >= own.rows)
         return;
     UNROLL
     for (int t = 0; t < ITEM_TOKENS; t++) {
         int token = first + t * TILE_ITEMS + get_local_id(1);
-        if (token >= tokens)
-            continue;
-        floatV value = finished(total[t], bias ? bias + row : 0, scale, rows - row);
-        store_head(value, rows - row, y + (size_t)token * rows + row);
+        if (token < tokens)
+            finish(total[t], own, residual, row, token);
     }
 }
 

@@ -1,0 +1,81 @@
+"""Launches that do several calls: fewer of them, and the same bits."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from edgellm.kernels.opencl import OpenCLBackend
+from edgellm.kernels.opencl.ops import fusions
+from edgellm.kernels.opencl.plan import Plan
+from edgellm.kernels.opencl.variant import VARIANTS
+from edgellm.kernels.ops import Builder
+from edgellm.kernels.program import Program, Weight
+from tests.kernels.cpu.programs import VOCABULARY, normal, pack, storage, stored, streams
+from tests.kernels.cpu.test_bits import assert_same_bits
+
+HEADS, KV_HEADS, HEAD_DIM, HIDDEN = 4, 2, 32, 64
+LENGTH = 300
+
+
+def layer(is_normed: bool) -> Program:
+    """One layer of a decoder, plain or with norms of heads and of what blocks give."""
+    rng, b = np.random.default_rng(0), Builder()
+    table = b.rope_table(stored(0.1 ** np.arange(0, 1, 2 / HEAD_DIM)))
+
+    def matrix(rows: int, columns: int = HIDDEN, name: str = "Q8_0") -> Weight:
+        return stored(normal(rng, rows, columns, scale=columns**-0.5), name)
+
+    def ones(size: int) -> Weight:
+        return stored(rng.uniform(0.5, 2, size))
+
+    x = b.embed(stored(normal(rng, VOCABULARY, HIDDEN)))
+    h = b.rms_norm(x, ones(HIDDEN), 1e-5)
+    bias = stored(normal(rng, KV_HEADS * HEAD_DIM))
+    q = b.matmul(h, matrix(HEADS * HEAD_DIM))
+    k = b.matmul(h, matrix(KV_HEADS * HEAD_DIM), bias)
+    v = b.matmul(h, matrix(KV_HEADS * HEAD_DIM, name="F16"))
+    for heads in (HEADS, KV_HEADS) if is_normed else ():
+        y = q if heads == HEADS else k
+        y = b.rope(b.rms_norm(y, ones(HEAD_DIM), 1e-5, heads), table, heads, "split")
+        q, k = (y, k) if heads == HEADS else (q, y)
+    if not is_normed:
+        q, k = (b.rope(y, table, y.width // HEAD_DIM, "interleaved") for y in (q, k))
+    seen = b.attention(q, k, v, num_heads=HEADS, num_kv_heads=KV_HEADS, scale=HEAD_DIM**-0.5)
+    y = b.matmul(seen, matrix(HIDDEN, HEADS * HEAD_DIM))
+    x = b.add(x, b.rms_norm(y, ones(HIDDEN), 1e-5) if is_normed else y)
+    h = b.layer_norm(x, ones(HIDDEN), None, 1e-5)
+    h = b.gated(b.matmul(h, matrix(96)), b.matmul(h, matrix(96)), "silu")
+    x = b.add(x, b.matmul(h, matrix(HIDDEN, 96)))
+    return b.finish(logits=b.matmul(b.activate(x, "gelu"), matrix(VOCABULARY)))
+
+
+def run(backend: OpenCLBackend, program: Program, cache: str) -> tuple[np.ndarray, int]:
+    """Outputs of a sequence in steps of many rows and few, and the number of launches."""
+    (stream,) = streams(np.random.default_rng(1), 1, LENGTH, 1)
+    executable = backend.load(program, storage(program, 16, cache, cache))
+    rows = [executable.run(pack([(stream, n)]))["logits"] for n in (LENGTH - 8, 1, 5, 1, 1)]
+    return np.concatenate(rows), len(executable._plan.launches)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("is_normed", "types", "most"),
+    [(False, "f16", (14, 15)), (True, "f16", (17, 18)), (False, "q8_0", (21, 22))],
+)
+def test_fused_launches(
+    backends: Mapping[str, OpenCLBackend],
+    monkeypatch: pytest.MonkeyPatch,
+    variant: str,
+    is_normed: bool,
+    types: str,
+    most: tuple[int, int],
+) -> None:
+    program = layer(is_normed)
+    got, launches = run(backends[variant], program, types)
+    assert launches == most[variant == "gpu"]  # where keys are split, what is left needs one more
+    monkeypatch.setattr(fusions, "FUSIONS", ())
+    monkeypatch.setattr(Plan, "new_records", lambda plan, x: None)
+    want, more = run(backends[variant], program, types)
+    assert np.isfinite(want).all() and more >= launches + 8
+    assert_same_bits(got, want)
