@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from edgellm.block_pool import BlockPool
 from edgellm.limits import Limits
 from edgellm.pins import Pins, share
-from edgellm.prefix_tree import Hit, Node, PrefixTree
+from edgellm.prefix_nodes import Hit, Node
+from edgellm.prefix_tree import PrefixTree
 from edgellm.sequence import BlockCopy, Sequence
 
 

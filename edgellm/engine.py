@@ -17,7 +17,7 @@ from edgellm.generation import Consumer, Rows
 from edgellm.kernels.batch import Batch
 from edgellm.model_runner import BlockStore
 from edgellm.pins import Pin
-from edgellm.prefix_tree import Scales
+from edgellm.prefix_nodes import Scales
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import BlockCopy, Chunk, Sequence
 from edgellm.types import Stats

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from edgellm.block_pool import BlockPool
 from edgellm.limits import Limits
-from edgellm.prefix_tree import Hit, PrefixTree, Scales
+from edgellm.prefix_nodes import Hit, Scales
+from edgellm.prefix_tree import PrefixTree
 
 
 @dataclass(eq=False)

@@ -8,37 +8,19 @@ need room. Plain Python.
 """
 
 from collections.abc import Iterator, Sequence as Seq
-from dataclasses import dataclass, field
 from itertools import chain
 
 from edgellm.block_pool import BlockPool
-
-Scales = tuple[float, ...]
-
-
-@dataclass(eq=False)
-class Node:
-    """One block of tokens and where it is stored.
-
-    blocks: per KV group; None where a sliding window does not have it (any more). state: the slot
-    of the recurrent state after the last token. cursors: sequences that are to extend this node.
-    """
-
-    tokens: tuple[int, ...]
-    parent: "Node | None"
-    blocks: list[int | None]
-    state: int | None = None
-    cursors: int = 0
-    children: dict[tuple[int, ...], "Node"] = field(default_factory=dict)  # whole blocks
-    partials: dict[tuple[int, ...], "Node"] = field(default_factory=dict)  # have no children
-
-
-@dataclass(frozen=True)
-class Hit:
-    """The first `num_tokens` tokens are stored along `path`, the last of it perhaps in part."""
-
-    num_tokens: int
-    path: list[Node]
+from edgellm.prefix_nodes import (
+    Hit,
+    Node,
+    Scales,
+    begins_with,
+    below,
+    common_length,
+    is_empty,
+    normal_scales,
+)
 
 
 class PrefixTree:
@@ -69,11 +51,11 @@ class PrefixTree:
 
     def root(self, scales: Scales = ()) -> Node:
         """Where prefixes begin that are computed with these scales of the model's adapters."""
-        return self._roots.setdefault(_normal(scales), Node((), None, []))
+        return self._roots.setdefault(normal_scales(scales), Node((), None, []))
 
     def match(self, ids: Seq[int], limit: int, scales: Scales = ()) -> Hit:
         """The longest prefix of `ids`, of `limit` tokens at most, that every group can serve."""
-        root = self._roots.get(_normal(scales))
+        root = self._roots.get(normal_scales(scales))
         for hit in self._candidates(root, ids, limit) if root else ():
             if self._serves(hit):
                 return hit
@@ -198,7 +180,7 @@ class PrefixTree:
             start = depth * self._block_size
             for part in sorted(node.partials.values(), key=lambda n: -len(n.tokens)):
                 end = start + len(part.tokens)
-                if end <= limit and part.state is not None and _begins(ids[start:end], part):
+                if end <= limit and part.state is not None and begins_with(ids[start:end], part):
                     yield Hit(end, [*path[:depth], part])
             if 0 < start <= limit and node.state is not None:
                 yield Hit(start, path[:depth])
@@ -207,7 +189,7 @@ class PrefixTree:
         """The child that shares most of its first tokens with `ids`, and how many."""
         best: tuple[int, bool, Node | None] = (0, False, None)
         for child in chain(parent.children.values(), parent.partials.values()):
-            shared = _common(child.tokens, ids)
+            shared = common_length(child.tokens, ids)
             rank = shared, None not in child.blocks
             if shared and rank > best[:2]:
                 best = (*rank, child)
@@ -233,7 +215,7 @@ class PrefixTree:
     def _drop_shorter(self, parent: Node, key: tuple[int, ...]) -> None:
         """A partial block that another one continues is not needed beside it."""
         for node in list(parent.partials.values()):
-            shorter = len(node.tokens) < len(key) and _begins(key, node)
+            shorter = len(node.tokens) < len(key) and begins_with(key, node)
             if shorter and node.state is None and not self._is_held(node):
                 self._remove(node)
 
@@ -255,14 +237,14 @@ class PrefixTree:
 
     def _is_used(self, node: Node) -> bool:
         """Whether a sequence holds or extends the node or one below it."""
-        return any(n.cursors or self._is_held(n) for n in (node, *self._nodes(node)))
+        return any(n.cursors or self._is_held(n) for n in (node, *below(node)))
 
     def _remove(self, node: Node) -> None:
         """Takes a node and all below it out of the tree."""
         if node.parent is None or self._siblings(node).get(node.tokens) is not node:
             return  # went with another one
         del self._siblings(node)[node.tokens]
-        for gone in (node, *self._nodes(node)):
+        for gone in (node, *below(node)):
             for group in range(len(self._pools)):
                 self._disown(group, gone)
             if gone.state is not None:
@@ -271,7 +253,7 @@ class PrefixTree:
 
     def _prune(self, node: Node) -> None:
         """Removes nodes, upwards, that store nothing, lead nowhere and that nobody extends."""
-        while _is_empty(node):
+        while is_empty(node):
             if node.parent is None:
                 self._roots = {key: root for key, root in self._roots.items() if root is not node}
                 return
@@ -299,41 +281,4 @@ class PrefixTree:
     def _all(self) -> Iterator[Node]:
         """All nodes of the tree."""
         for root in self._roots.values():
-            yield from self._nodes(root)
-
-    def _nodes(self, node: Node) -> Iterator[Node]:
-        """All nodes below this one."""
-        left = [*node.children.values(), *node.partials.values()]
-        while left:
-            node = left.pop()
-            yield node
-            left += node.children.values()
-            left += node.partials.values()
-
-
-def same_scales(a: Scales, b: Scales) -> bool:
-    """Whether sequences with these scales of adapters compute the same."""
-    return _normal(a) == _normal(b)
-
-
-def _normal(scales: Scales) -> Scales:
-    """Without the zeros at the end, which change nothing."""
-    while scales and not scales[-1]:
-        scales = scales[:-1]
-    return scales
-
-
-def _is_empty(node: Node) -> bool:
-    used = node.children or node.partials or node.cursors or node.state is not None
-    return not used and all(block is None for block in node.blocks)
-
-
-def _begins(ids: Seq[int], node: Node) -> bool:
-    """Whether `ids` begins with the node's tokens."""
-    return tuple(ids[: len(node.tokens)]) == node.tokens
-
-
-def _common(a: Seq[int], b: Seq[int]) -> int:
-    """How many of their first elements are equal."""
-    shortest = min(len(a), len(b))
-    return next((i for i in range(shortest) if a[i] != b[i]), shortest)
+            yield from below(root)

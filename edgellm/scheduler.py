@@ -16,7 +16,7 @@ from edgellm.block_pool import BlockPool
 from edgellm.block_tables import BlockTables
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.limits import Limits
-from edgellm.prefix_tree import Hit
+from edgellm.prefix_nodes import Hit
 from edgellm.sequence import BlockCopy, Chunk, LogitsRows, Sequence
 from edgellm.shared_prefix import promised
 from edgellm.step_cost import StepCost

@@ -4,7 +4,7 @@ Knows nothing of pools and queues.
 """
 
 from edgellm.limits import Limits
-from edgellm.prefix_tree import same_scales
+from edgellm.prefix_nodes import same_scales
 from edgellm.sequence import Sequence
 
 

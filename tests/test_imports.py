@@ -51,7 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("pins", "shared_prefix"),
     ("prefix_tree", "tokenizer", "memory"),
-    ("block_pool", "sequence", "limits", "step_cost"),
+    ("block_pool", "sequence", "limits", "step_cost", "prefix_nodes"),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),
     ("kernels.ops", "kernels.split"),
     ("kernels.program", "kernels.batch", "kernels.kv"),
