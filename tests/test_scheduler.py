@@ -119,7 +119,7 @@ def test_the_last_free_block_is_used() -> None:
 
 def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers() -> None:
     scheduler = make(context_length=40)
-    with pytest.raises(ContextOverflow, match="41 tokens.*holds 40"):
+    with pytest.raises(ContextOverflow, match="41 tokens.*context size of 40"):
         scheduler.add(sequence(0, 41, score_from=0))
     with pytest.raises(ContextOverflow) as found:
         scheduler.add(sequence(0, 40))  # no room for an answer
