@@ -83,11 +83,15 @@ def write_gguf(
     check_free(path, replace)
     new = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.unfinished")
     try:
-        with open(new, "xb") as stream:
+        stream = open(new, "xb")
+        try:
             _write(stream, entries, tensors, data, alignment)
             stream.flush()
             os.fsync(stream.fileno())
             size = stream.tell()
+        finally:
+            with suppress(OSError):  # it would hide the first failure, and say less
+                stream.close()
         check_free(path, replace)  # still, after all that time
         os.replace(new, path)
     except OSError as error:
@@ -147,11 +151,14 @@ def _write(
     _write_table(stream, entries, tensors, alignment)
     for tensor, chunks in zip(tensors, data, strict=True):
         written = 0
-        for chunk in chunks:
-            written += stream.write(chunk.data if isinstance(chunk, np.ndarray) else chunk)
+        try:
+            for chunk in chunks:
+                written += stream.write(chunk.data if isinstance(chunk, np.ndarray) else chunk)
+            stream.write(bytes(-written % alignment))
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror} (in {tensor.name})") from error
         if written != tensor.nbytes:
             raise ValueError(f"{tensor.name} has {tensor.nbytes} bytes and {written} were given")
-        stream.write(bytes(-written % alignment))
 
 
 def _write_table(

@@ -114,7 +114,7 @@ OWNERS = {
     "pygls": {"lsp"},
     "lsprotocol": {"lsp"},
     "jinja2": {"chat_template"},
-    "regex": {"tokenizer"},
+    "regex": {"tokenizer", "convert"},
     "huggingface_hub": {"pull"},
     "llguidance": {"constraints"},
     "starlette": {"server"},

@@ -4,7 +4,8 @@ Pickle files are programs: they are never opened.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from edgellm.errors import GGUFError
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+_SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.safetensors")
 _MOST = 1 << 28  # bytes of a JSON file
 
 
@@ -59,6 +61,9 @@ def _tensors(folder: Path) -> dict[str, Stored]:
         return _sharded(folder)
     if (folder / _SINGLE).exists():
         return read_safetensors(folder / _SINGLE)
+    numbered = _numbered(folder)
+    if numbered:
+        return numbered
     if any(path for pattern in _PICKLES for path in folder.glob(pattern)):
         raise GGUFError(
             f"{folder}: holds pickle files alone, which can run programs when they are read: "
@@ -85,4 +90,33 @@ def _sharded(folder: Path) -> dict[str, Stored]:
     for tensor, name in places.items():
         if tensor not in shards[name]:
             raise GGUFError(f"{folder / name}: lacks the tensor {tensor!r}, which the index names")
-    return {tensor: shards[name][tensor] for tensor, name in places.items()}
+    return _merged(shards.values())
+
+
+def _numbered(folder: Path) -> dict[str, Stored]:
+    """Shards without an index say in their names how many they are."""
+    found = {path.name: path for path in folder.glob("*.safetensors")}
+    counts = {int(match[3]) for name in found if (match := _SHARD.fullmatch(name))}
+    prefixes = {match[1] for name in found if (match := _SHARD.fullmatch(name))}
+    if len(counts) != 1 or len(prefixes) != 1:
+        return {}
+    (count,), (prefix,) = counts, prefixes
+    names = [f"{prefix}-{i:05}-of-{count:05}.safetensors" for i in range(1, count + 1)]
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise GGUFError(
+            f"{folder}: {len(missing)} of {count} files are missing: {', '.join(missing[:5])}"
+        )
+    return _merged([read_safetensors(found[name]) for name in names])
+
+
+def _merged(shards: Iterable[Mapping[str, Stored]]) -> dict[str, Stored]:
+    merged: dict[str, Stored] = {}
+    for shard in shards:
+        for name, stored in shard.items():
+            if name in merged:
+                raise GGUFError(
+                    f"{stored.path}: has the tensor {name!r}, as {merged[name].path} has too"
+                )
+            merged[name] = stored
+    return merged

@@ -64,12 +64,27 @@ def _header(path: Path, whole: npt.NDArray[np.uint8]) -> tuple[dict[str, Any], i
         raise GGUFError(f"{path}: is no safetensors file, or damaged: its header leaves the file")
     end = _LENGTH + length
     try:
-        header = json.loads(whole[_LENGTH:end].tobytes())
+        header = json.loads(whole[_LENGTH:end].tobytes(), object_pairs_hook=_once)
+    except _Twice as error:
+        raise GGUFError(f"{path}: {error.args[0]!r} is in its header twice") from None
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
         raise GGUFError(f"{path}: is no safetensors file, or damaged: its header is not JSON")
     return header, end
+
+
+class _Twice(Exception):
+    """A name that an object has already."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _Twice(name)
+        found[name] = value
+    return found
 
 
 def _tensor(path: Path, name: str, entry: Any, data: npt.NDArray[np.uint8]) -> Stored:

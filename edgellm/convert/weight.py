@@ -84,7 +84,7 @@ def from_floats(
 
     def blocks(rows: Indices) -> Blocks:
         values = np.ascontiguousarray(read(rows), "<f4")
-        return values.view(np.uint8).reshape(len(rows), -1)
+        return values.view(np.uint8).reshape(len(rows), 4 * values.shape[1])
 
     return Weight(origin, shape, "F32", natural, blocks)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from edgellm.convert.checkpoint import Checkpoint
 from edgellm.convert.keys import Keys
 from edgellm.convert.plan import Planned, make_plan
-from edgellm.convert.vocabulary import vocabulary
+from edgellm.convert.tokenizers import vocabulary
 from edgellm.convert.weight import STRIP, Weight
 from edgellm.errors import RequestError
 from edgellm.gguf_loader import entry, write_gguf

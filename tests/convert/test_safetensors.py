@@ -46,6 +46,7 @@ def test_what_is_there(tmp_path: Path) -> None:
         ({"a": 3}, "no dtype, shape and offsets"),
         ({"a": {**ENTRY, "shape": [1], "data_offsets": [0, 4]}}, "its tensors take 4"),
         ({"a": ENTRY, "b": ENTRY}, "begins at 0, expected 8"),
+        (b'{"a": 1, "a": 2}', "'a' is in its header twice"),
         ([], "not JSON"),
         (b"{", "not JSON"),
         (b"[" * 100000, "not JSON"),

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from edgellm.convert.checkpoint import open_checkpoint
+from edgellm.convert.keys import Keys
+from edgellm.convert.tokenizers import vocabulary
 from edgellm.convert.write import write_converted
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf_loader import open_gguf
+from edgellm.gguf_loader import entry, open_gguf, write_gguf
 from edgellm.tokenizer import Tokenizer, load_tokenizer
+from tests.convert import tokenizers
 from tests.convert.checkpoints import byte_tokenizer, write_checkpoint
 
 
@@ -44,6 +47,19 @@ def test_byte_level(tmp_path: Path) -> None:
         assert (file.string("tokenizer.chat_template") or "").startswith("{% for m in")
         types = file.integers("tokenizer.ggml.token_type")
         assert types is not None and types[[0, 256, 258, 259, 271]].tolist() == [1, 3, 4, 5, 5]
+
+
+@pytest.mark.parametrize("name", tokenizers.NAMES)
+def test_ids_are_those_of_the_tokenizers_own_library(tmp_path: Path, name: str) -> None:
+    source = tokenizers.FOLDER / name
+    expected = json.loads((source / "expected.json").read_text())
+    keys = vocabulary(source, expected["size"])
+    entries = [entry("general.architecture", "llama")]
+    path = tmp_path / "words.gguf"
+    write_gguf(path, [*entries, *(entry(k, v) for k, v in keys.items())], [], [])
+    tokenizer = loaded(path)
+    got = [tokenizer.encode(text) for text in tokenizers.TEXTS]
+    assert got == expected["ids"]
 
 
 def sentencepiece() -> dict[str, Any]:
@@ -118,7 +134,10 @@ def test_a_beginning_that_the_template_adds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": {"type": "Unigram"}}, "kind 'Unigram', expected BPE"),
+        ({"model": {"type": "WordLevel"}}, "kind 'WordLevel', expected one of BPE, Unigram"),
+        ({"model": {"type": "Unigram"}}, "no tokens with scores"),
+        ({"model": {"type": "Unigram", "vocab": [["a"]]}}, "no tokens with scores"),
+        ({"model": {"type": "WordPiece", "vocab": []}}, "no vocabulary"),
         ({"model": {"type": "BPE"}}, "no vocabulary"),
         ({"model": {"type": "BPE", "vocab": {"a": 1, "b": 1}}}, "the same id"),
         ({"model": {"type": "BPE", "vocab": {"a": -1}}}, "no vocabulary"),
@@ -130,3 +149,50 @@ def test_a_beginning_that_the_template_adds(tmp_path: Path) -> None:
 def test_damaged_tokenizers(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(EdgeLLMError, match=message):
         converted(tmp_path, byte_tokenizer() | change)
+
+
+def written(folder: Path, **files: Any) -> Keys:
+    write_checkpoint(folder / "model", "LlamaForCausalLM")
+    for name, content in files.items():
+        path = folder / "model" / name.replace("__", ".")
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return vocabulary(folder / "model", 272)
+
+
+def test_templates_by_name(tmp_path: Path) -> None:
+    named = [{"name": "default", "template": "D"}, {"name": "tool_use", "template": "T"}]
+    keys = written(tmp_path, tokenizer_config__json={"chat_template": named})
+    assert keys["tokenizer.chat_template"] == "D"
+    assert keys["tokenizer.chat_templates"] == ["tool_use"]
+    assert keys["tokenizer.chat_template.tool_use"] == "T"
+    keys = written(tmp_path, chat_template__jinja="J", chat_template__json={"chat_template": "L"})
+    assert keys["tokenizer.chat_template"] == "J"
+
+
+def test_advice_of_generation_config(tmp_path: Path) -> None:
+    advice = {"temperature": 0.6, "top_k": 20, "top_p": 0.95, "repetition_penalty": True}
+    ends = {"eos_token_id": [258, 256, 259]}
+    keys = written(tmp_path, generation_config__json={**advice, **ends})
+    assert keys["general.sampling.temp"] == 0.6 and keys["general.sampling.top_k"] == 20
+    assert "general.sampling.penalty_repeat" not in keys
+    assert keys["tokenizer.ggml.eos_token_id"] == 256
+    assert keys["tokenizer.ggml.eot_token_id"] == 258
+    assert keys["tokenizer.ggml.eom_token_id"] == 259
+    keys = written(tmp_path, generation_config__json={**advice, "do_sample": False})
+    assert "general.sampling.temp" not in keys
+
+
+def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(EdgeLLMError, match=r"no tokenizer\.json and no tokenizer\.model"):
+        vocabulary(tmp_path, 4)
+
+
+def test_added_tokens_in_any_file(tmp_path: Path) -> None:
+    decoder = {"265": {"content": "<think>", "special": False}}
+    keys = written(
+        tmp_path,
+        added_tokens__json={"<old>": 264},
+        tokenizer_config__json={"added_tokens_decoder": decoder},
+    )
+    tokens = keys["tokenizer.ggml.tokens"]
+    assert isinstance(tokens, list) and tokens[264:266] == ["<old>", "<think>"]

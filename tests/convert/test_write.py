@@ -1,6 +1,7 @@
 """Converted checkpoints compute what the published code computes, and bad ones are named."""
 
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.convert.checkpoints import (
     save_safetensors,
     write_checkpoint,
 )
+from tests.convert.golden import golden, weights_of
 from tests.models.running import logits_of
 
 IDS = [257, 72, 105, 261, 262, 3, 4, 100, 200, 50, 7, 8, 9, 10, 11, 12]
@@ -190,4 +192,55 @@ def test_numbers_that_do_not_fit_leave_nothing(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model", "LlamaForCausalLM", None, weights)
     with pytest.raises(EdgeLLMError, match=r"blk\.1\.ffn_down.*take BF16"):
         converted(tmp_path / "model", "F16")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_shards_without_an_index(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    write_checkpoint(folder, "LlamaForCausalLM", shards=2)
+    (folder / "model.safetensors.index.json").unlink()
+    for i in range(2):
+        (folder / f"model-{i}.safetensors").rename(
+            folder / f"model-{i + 1:05}-of-00002.safetensors"
+        )
+    assert converted(folder).exists()
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(EdgeLLMError, match=r"1 of 2 files are missing: model-00002-of-00002"):
+        converted(folder, replace=True)
+
+
+def test_a_tensor_in_two_shards_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    weights = write_checkpoint(folder, "LlamaForCausalLM", shards=2)
+    first, name = folder / "model-0.safetensors", "model.norm.weight"
+    held = {n: v for i, (n, v) in enumerate(weights.items()) if i % 2 == 0 or n == name}
+    save_safetensors(first, held)
+    with pytest.raises(EdgeLLMError, match="has the tensor 'model.norm.weight', as"):
+        converted(folder)
+
+
+def test_an_expert_that_is_missing_is_named(tmp_path: Path) -> None:
+    model = golden("mixtral")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(model.config))
+    weights = weights_of(model.shapes)
+    del weights["model.layers.1.block_sparse_moe.experts.2.w3.weight"]
+    save_safetensors(folder / "model.safetensors", weights)
+    with pytest.raises(EdgeLLMError, match=r"expert 2 of 4 is missing \(blk\.1\.ffn_up_exps"):
+        converted(folder)
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "model", "LlamaForCausalLM")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(done: int, total: int, name: str) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60000, hard))
+
+    try:
+        with pytest.raises(EdgeLLMError, match=r"out\.gguf: cannot be written: .* \(in blk\.0\."):
+            converted(tmp_path / "model", watch=fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
