@@ -9,7 +9,8 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
@@ -22,6 +23,7 @@ from edgellm.mixed import Continuation
 from edgellm.model_runner import Executable
 
 Note = Callable[[str], None]  # takes a line that the user should see
+Count = Callable[[str, int, int], None]  # things that are counted, how many are done, and in all
 
 
 class Backend(Protocol):
@@ -101,6 +103,18 @@ class _Shared:
 # By process, because a forked child has none of its parent's threads.
 _SHARED: dict[tuple[int, str, str | None], _Shared] = {}
 _LOCK = threading.RLock()  # a Backends may be collected, and give back, while another one takes
+_WATCHING: list[Count] = []  # those who load models now; they share the backends
+
+
+@contextmanager
+def watched(count: Count) -> Iterator[None]:
+    """Within, count is told of each kernel that is compiled, in the thread that does it. What it
+    raises ends the loading; kernels that are compiled by then are kept."""
+    _WATCHING.append(count)
+    try:
+        yield
+    finally:
+        _WATCHING.remove(count)
 
 
 def _take(name: str, threads: int | None, device: str | None, note: Note) -> _Shared:
@@ -155,6 +169,8 @@ def _make_cpu(threads: int | None, device: str | None, note: Note) -> Backend:
         if not is_told:
             note("compiling kernels for this processor; this is done once")
         is_told = True
+        for count in tuple(_WATCHING):
+            count("compiling kernels", number, total)
 
     return CpuBackend(cache_dir(), threads, tell)
 

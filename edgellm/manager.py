@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from edgellm import sessions
 from edgellm.answers import check_ids, consumers, scoring
-from edgellm.backends import Backends
+from edgellm.backends import Backends, watched
 from edgellm.embeddings import (
     Pooled,
     PoolingWork,
@@ -93,7 +93,10 @@ class Manager:
         path, name, sampling = find_model(name_or_path, report)
         draft = None if options.draft is None else find_model(options.draft, report)[0]
         source = Source(path, name, options, sampling, draft)
-        return self._pool.load(source, report.note if report else None).info
+        if report is None:
+            return self._pool.load(source).info
+        with watched(report.count):
+            return self._pool.load(source, report.note).info
 
     def add(self, model: LoadedModel) -> None:
         """Takes in a model that is made already; it is closed with the others."""

@@ -4,11 +4,13 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from edgellm import backends
-from edgellm.backends import Backends, Row, backend_name
+from edgellm.backends import Backends, Row, backend_name, watched
 from edgellm.errors import RequestError
 from edgellm.kernels.cpu import limits
 
@@ -46,6 +48,32 @@ def test_names() -> None:
     with pytest.raises(RequestError, match="expected one of auto, cpu, opencl, reference") as found:
         backend_name("abacus")
     assert found.value.field == "backend"
+
+
+def test_who_loads_is_told_of_each_kernel_and_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Callable[[tuple[str, ...], int, int], None]] = []
+
+    def backend(cache: object, threads: object, on_compile: Any) -> Fake:
+        made.append(on_compile)
+        return Fake(None)
+
+    monkeypatch.setattr("edgellm.kernels.cpu.CpuBackend", backend)
+    notes: list[str] = []
+    told: list[tuple[str, int, int]] = []
+    backends._make_cpu(None, None, notes.append)
+    (on_compile,) = made
+    on_compile(("kernel",), 0, 3)
+    with watched(lambda what, done, total: told.append((what, done, total))):
+        on_compile(("kernel",), 1, 3)
+    on_compile(("kernel",), 2, 3)
+    assert told == [("compiling kernels", 1, 3)] and len(notes) == 1
+
+    def leave(what: str, done: int, total: int) -> None:
+        raise RequestError("enough")
+
+    with pytest.raises(RequestError, match="enough"), watched(leave):
+        on_compile(("kernel",), 1, 3)
+    on_compile(("kernel",), 2, 3)
 
 
 def test_one_of_each_is_made_and_closed_with_its_last_holder(fakes: list[Fake]) -> None:

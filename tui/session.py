@@ -16,6 +16,7 @@ from edgellm.tui.reading import Begun
 from edgellm.types import LoadOptions, ModelInfo, SamplingParams
 
 _NONE = "choose a model first"
+_STOPS = " · Esc stops"
 
 
 class _Report:
@@ -28,7 +29,10 @@ class _Report:
 
     def advance(self, what: str, done: int, total: int | None) -> None:
         share = f" {done / total:.0%}" if total else ""
-        self._show(f"loading {self._model}: {what}{share}")
+        self._show(f"loading {self._model}: {what}{share}{_STOPS}")
+
+    def count(self, what: str, done: int, total: int) -> None:
+        self._show(f"{what}: {done} of {total}, once for this processor{_STOPS}")
 
 
 class Session:
@@ -52,6 +56,7 @@ class Session:
         self._load_options = load_options
         self._client: Client | None = None
         self._lock = asyncio.Lock()
+        self._loading: asyncio.Future[ModelInfo] | None = None
         self._running: dict[int, list[tuple[Generation, asyncio.Task[None]]]] = {}
 
     async def client(self) -> Client:
@@ -71,9 +76,15 @@ class Session:
                 return self.models[self._names[name]]
             report = _Report(model_name(name), self._show_activity, self._note)
             self._show_activity(f"loading {model_name(name)}…")
+            self._loading = asyncio.ensure_future(client.load(name, self._load_options, report))
             try:
-                info = await client.load(name, self._load_options, report)
+                await asyncio.wait([self._loading])
+                if self._loading.cancelled():
+                    raise EdgeLLMError(f"{model_name(name)} was not loaded: you stopped it")
+                info = self._loading.result()
             finally:
+                self._loading.cancel()
+                self._loading = None
                 self._show_activity("")
             self.models[info.name] = info
             self._names[name] = self._names[info.name] = info.name
@@ -115,6 +126,10 @@ class Session:
     def busy(self) -> set[int]:
         """The conversations in which an answer is being written."""
         return set(self._running)
+
+    def stop_loading(self) -> bool:
+        """Ends the loading of a model, for which `model` raises then; whether one is loaded."""
+        return self._loading is not None and self._loading.cancel()
 
     async def stop(self, chat: Chat) -> bool:
         """Ends the answers of a conversation, and returns when they are saved; whether any ran."""

@@ -65,11 +65,14 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 class _Report:
-    """Passes on what users should know of a model that is loaded."""
+    """Passes on what users should know of a model that is pulled."""
 
     def __init__(self, advance: Advance, note: Note) -> None:
         self.advance = advance
         self.note = note
+
+    def count(self, what: str, done: int, total: int) -> None:
+        """Nothing is counted while a file comes."""
 
 
 class ChildEngine:

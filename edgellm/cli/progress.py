@@ -1,23 +1,28 @@
-"""Shows a download on standard error: a bar on a terminal, notes alone elsewhere.
+"""Shows on standard error how far a download or a compilation is: a bar on a terminal, notes alone
+elsewhere.
 
 Standard output stays free for what the command answers.
 """
 
 import sys
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from edgellm.cli.output import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+Unit = Literal["bytes", "things"]
+
 
 class DownloadProgress:
-    """A Report for `edgellm.pull` and a context manager; the bar appears with the first byte."""
+    """A Report and a context manager; the bar appears with the first byte or the first count."""
 
     def __init__(self) -> None:
         self._bar: Progress | None = None
+        self._unit: Unit | None = None  # of what the bar shows
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
@@ -33,12 +38,10 @@ class DownloadProgress:
             self._bar.stop()
 
     def advance(self, what: str, done: int, total: int | None) -> None:
-        if not sys.stderr.isatty():
-            return
-        bar = self._started()
-        if what not in self._tasks:
-            self._tasks[what] = bar.add_task(what, total=total)
-        bar.update(self._tasks[what], completed=done, total=total)
+        self._show("bytes", what, done, total)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        self._show("things", what, done, total)
 
     def note(self, text: str) -> None:
         line = f"edgellm: {printable(text)}"
@@ -47,26 +50,32 @@ class DownloadProgress:
         else:
             print(line, file=sys.stderr)
 
-    def _started(self) -> "Progress":
-        if self._bar is None:
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                DownloadColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-                TransferSpeedColumn,
-            )
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                DownloadColumn(),
-                TransferSpeedColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
+    def _show(self, unit: Unit, what: str, done: int, total: int | None) -> None:
+        if not sys.stderr.isatty():
+            return
+        if self._bar is None or unit != self._unit:
+            if self._bar is not None:
+                self._bar.stop()
+            self._bar, self._unit = _bar(unit), unit
+            self._tasks.clear()
             self._bar.start()
-        return self._bar
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=total)
+        self._bar.update(self._tasks[what], completed=done, total=total)
+
+
+def _bar(unit: Unit) -> "Progress":
+    from rich import progress
+    from rich.console import Console
+
+    amounts: Sequence[progress.ProgressColumn] = (progress.MofNCompleteColumn(),)
+    if unit == "bytes":
+        amounts = (progress.DownloadColumn(), progress.TransferSpeedColumn())
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        *amounts,
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -79,6 +79,8 @@ class SocketClient:
                     report.note(line["note"])
                 elif report is not None and "stage" in line:
                     report.advance(line["stage"], line["done"], line["total"])
+                elif report is not None and "counted" in line:
+                    report.count(line["counted"], line["done"], line["total"])
         raise ConnectionFailed("the server closed the connection before the model was loaded")
 
     async def use(

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
+from edgellm.errors import EdgeLLMError
 from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
 from edgellm.server.failures import Failure
 from edgellm.types import Hole, LoadOptions, Message, Messages, Pooling, Request
@@ -214,10 +215,14 @@ class _Progress:
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self.is_left = False  # nobody reads any more, and the loading is to end
         self._loop = asyncio.get_running_loop()
 
     def advance(self, what: str, done: int, total: int | None) -> None:
         self._put({"stage": what, "done": done, "total": total})
+
+    def count(self, what: str, done: int, total: int) -> None:
+        self._put({"counted": what, "done": done, "total": total})
 
     def note(self, text: str) -> None:
         self._put({"note": text})
@@ -226,6 +231,8 @@ class _Progress:
         self.lines.put_nowait(None)
 
     def _put(self, line: dict[str, Any]) -> None:
+        if self.is_left:
+            raise EdgeLLMError("whoever asked for the model has gone")
         with suppress(RuntimeError):  # the loop has ended before the model has
             self._loop.call_soon_threadsafe(self.lines.put_nowait, line)
 
@@ -240,4 +247,5 @@ async def _loading(call: Call, name: str, options: LoadOptions) -> AsyncGenerato
             yield line
         yield {"model": encode(await loading)}
     finally:
+        progress.is_left = True
         loading.cancel()

@@ -1,4 +1,4 @@
-"""The download bar: on a terminal only, and on standard error."""
+"""The bar: on a terminal only, and on standard error."""
 
 import io
 
@@ -22,13 +22,16 @@ def test_a_terminal_sees_a_bar_and_notes(monkeypatch: pytest.MonkeyPatch) -> Non
         progress.advance("downloading", 50, 100)
         progress.note("[bold]as it is[/bold]")
         progress.advance("checking", 100, 100)
+        progress.count("compiling kernels", 3, 7)
     seen = screen.getvalue()
     assert "downloading" in seen and "checking" in seen
+    assert "compiling kernels" in seen and "3/7" in seen
     assert "edgellm: first" in seen and "[bold]as it is[/bold]" in seen
 
 
 def test_a_pipe_sees_notes_alone(capsys: pytest.CaptureFixture[str]) -> None:
     with DownloadProgress() as progress:
         progress.advance("downloading", 50, 100)
+        progress.count("compiling kernels", 3, 7)
         progress.note("a note")
     assert capsys.readouterr() == ("", "edgellm: a note\n")

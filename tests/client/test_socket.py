@@ -1,6 +1,8 @@
 """The same door over a socket: what LocalClient gives comes out of SocketClient unchanged."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
@@ -153,6 +155,9 @@ def test_loading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyP
         def advance(self, what: str, done: int, total: int | None) -> None:
             self.told.append((what, done, total))
 
+        def count(self, what: str, done: int, total: int) -> None:
+            self.told.append((what, done, total))
+
         def note(self, text: str) -> None:
             self.told.append(text)
 
@@ -164,6 +169,7 @@ def test_loading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyP
         def load(name: str, options: LoadOptions | None, report: Any) -> Any:
             asked.append((name, options))
             report.advance("model.gguf", 5, None)
+            report.count("kernels", 1, 2)
             report.note("half of it")
             if name == "broken":
                 raise CatalogError("it is broken")
@@ -172,12 +178,37 @@ def test_loading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(manager, "load", load)
         progress, options = Progress(), LoadOptions(threads=2, kv_cache_type="f32")
         assert await client.load("some.gguf", options, progress) == info
-        assert progress.told == [("model.gguf", 5, None), "half of it"]
+        assert progress.told == [("model.gguf", 5, None), ("kernels", 1, 2), "half of it"]
         assert asked == [("some.gguf", options)]
         with pytest.raises(CatalogError, match="it is broken"):
             await client.load("broken")
         await client.unload(info.name)
         assert await client.models() == ()
+
+    both_ways(MockModel(says("ok")), tmp_path, body, Settings(any_path=True))
+
+
+def test_leaving_ends_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(client: SocketClient, local: LocalClient) -> None:
+        manager = local._manager
+        (info,) = manager.models()
+        ended = threading.Event()
+
+        def load(name: str, options: LoadOptions | None, report: Any) -> Any:
+            try:
+                for number in range(1000):
+                    report.count("kernels", number, 1000)
+                    time.sleep(0.01)
+            except EdgeLLMError:
+                ended.set()
+                raise
+            return info
+
+        monkeypatch.setattr(manager, "load", load)
+        loading = asyncio.ensure_future(client.load("some.gguf"))
+        await asyncio.sleep(0.1)
+        loading.cancel()
+        assert await asyncio.to_thread(ended.wait, 9)
 
     both_ways(MockModel(says("ok")), tmp_path, body, Settings(any_path=True))
 

@@ -106,6 +106,9 @@ class Recorder:
     def advance(self, what: str, done: int, total: int | None) -> None:
         self.steps.append((what, done, total))
 
+    def count(self, what: str, done: int, total: int) -> None:
+        self.steps.append((what, done, total))
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 

@@ -39,7 +39,8 @@ class ScriptedClient:
     """A token is a character. `answer` gives the text for a prompt; the end is a token too.
 
     delay: seconds between tokens. pause_at: after so many nothing more comes. gate: while it is
-    cleared, nothing is written. error: raised by whatever is asked next, and from then on.
+    cleared, nothing is written. loads: while it is cleared, the model "large" does not come.
+    error: raised by whatever is asked next, and from then on.
     """
 
     def __init__(self, answer: Callable[[str], str] = lambda prompt: "An *answer*.") -> None:
@@ -49,6 +50,8 @@ class ScriptedClient:
         self.pause_at: int | None = None
         self.gate = asyncio.Event()
         self.gate.set()
+        self.loads = asyncio.Event()
+        self.loads.set()
         self.error: Exception | None = None
         self.requests: list[Request] = []
         self.asked: Messages = ()  # what the template was given last
@@ -92,6 +95,9 @@ class ScriptedClient:
         self._check()
         if name_or_path == "broken":
             raise EdgeLLMError("the file is broken")
+        if name_or_path == "large" and report is not None:
+            report.count("compiling kernels", 3, 7)
+            await self.loads.wait()
         info = ModelInfo(name_or_path, f"/{name_or_path}.gguf", "llama", "cpu", CONTEXT, END + 1, 0)
         self.loaded[name_or_path] = info
         return info

@@ -217,6 +217,24 @@ async def test_long_conversations_show_their_end_first(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_loading_shows_how_far_it_is_and_can_be_stopped(tmp_path: Path) -> None:
+    client = ScriptedClient()
+    client.loads.clear()
+    async with chatting(tmp_path, client) as pilot:
+        app = app_of(pilot)
+        await say(pilot, "/model large")
+        status = app.query_one(StatusBar)
+        await until(pilot, lambda: "compiling kernels: 3 of 7" in str(status.render()))
+        await pilot.press("escape")
+        await until(pilot, lambda: "you stopped it" in notices(pilot))
+        assert "compiling" not in str(status.render())
+        assert app.chat.conversation.model == "tiny"
+        client.loads.set()
+        await say(pilot, "/model large")
+        await until(pilot, lambda: app.chat.conversation.model == "large")
+
+
+@asynchronous
 async def test_a_short_conversation_begins_at_the_top(tmp_path: Path) -> None:
     async with chatting(tmp_path, size=(80, 40)) as pilot:
         await say(pilot, "hi")

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 async def stop(app: "ChatApp", _: str) -> None:
-    """Without an answer under way: back to the prompt, and what lies over the chat goes."""
-    if not await app.session.stop(app.chat):
+    """Without anything under way: back to the prompt, and what lies over the chat goes."""
+    is_loading = app.session.stop_loading()
+    if not await app.session.stop(app.chat) and not is_loading:
         app.sidebar.remove_class("-shown")
         app.show_settings(False)
 

@@ -50,7 +50,7 @@ async def thoughts(app: "ChatApp", _: str) -> None:
     shown = next((view.thoughts for view in views if view.thoughts.display), None)
     if shown is None:
         raise RequestError("there are no thoughts here")
-    await shown.action_toggle()
+    await shown.action_unfold()
 
 
 async def code_above(app: "ChatApp", _: str) -> None:

@@ -17,7 +17,7 @@ _LINE = 200  # characters of the newest thought that may be shown beside the tim
 class Thoughts(Vertical, can_focus=True):
     """Not seen while there are none. While they are closed, the newest thought is in the line."""
 
-    BINDINGS = [Binding("enter,space", "toggle", "Show or hide", show=False)]
+    BINDINGS = [Binding("enter,space", "unfold", "Show or hide", show=False)]
 
     def __init__(self) -> None:
         super().__init__(classes="thoughts")
@@ -44,7 +44,7 @@ class Thoughts(Vertical, can_focus=True):
         self.display = bool(text)
         await self._draw()
 
-    async def action_toggle(self) -> None:
+    async def action_unfold(self) -> None:
         self.is_open = not self.is_open
         self._body.display = self.is_open
         await self._draw()
@@ -52,7 +52,7 @@ class Thoughts(Vertical, can_focus=True):
     async def on_click(self, event: events.Click) -> None:
         if event.widget is self._line:
             event.stop()
-            await self.action_toggle()
+            await self.action_unfold()
 
     async def _draw(self) -> None:
         self._line.update(self._summary())
