@@ -21,6 +21,7 @@ from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
 from edgellm.mixed import Continuation
 from edgellm.model_runner import Executable
+from edgellm.old_folders import mark_used
 
 Note = Callable[[str], None]  # takes a line that the user should see
 Count = Callable[[str, int, int], None]  # things that are counted, how many are done, and in all
@@ -161,6 +162,7 @@ def _make_reference(threads: int | None, device: str | None, note: Note) -> Back
 
 def _make_cpu(threads: int | None, device: str | None, note: Note) -> Backend:
     from edgellm.kernels.cpu import CpuBackend
+    from edgellm.kernels.cpu.objects import cache_key
 
     is_told = False
 
@@ -172,7 +174,9 @@ def _make_cpu(threads: int | None, device: str | None, note: Note) -> Backend:
         for count in tuple(_WATCHING):
             count("compiling kernels", number, total)
 
-    return CpuBackend(cache_dir(), threads, tell)
+    backend = CpuBackend(cache_dir(), threads, tell)
+    mark_used(cache_dir() / "kernels" / cache_key())
+    return backend
 
 
 def _make_opencl(threads: int | None, device: str | None, note: Note) -> Backend:

@@ -60,7 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sampling_params",),
     ("options",),
     ("session_file",),
-    ("errors", "version", "linux", "paths"),
+    ("errors", "version", "linux", "paths", "old_folders"),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
 
