@@ -10,7 +10,8 @@ from edgellm.dialects.json_scan import Malformed
 from edgellm.dialects.reader import MAX_NAME, Reader, Reading
 
 _ARGUMENTS = ("arguments", "parameters")
-_IGNORED = ("id", "type")
+_NAMES = ("name", "tool_name")
+_IGNORED = ("id", "type", "tool_call_id")
 
 
 def json_arguments(reader: Reader, name: str, call_id: str | None = None) -> Reading[None]:
@@ -34,12 +35,12 @@ def json_call(reader: Reader, only_known: bool = False) -> Reading[None]:
     early: str | None = None  # arguments before the name is known
     is_open = False
     while True:
-        key = yield from _text(reader)
+        key = yield from json_name(reader)
         yield from reader.skip_blanks()
         yield from reader.expect(":")
         yield from reader.skip_blanks()
-        if key == "name" and name is None:
-            name = yield from _text(reader)
+        if key in _NAMES and name is None:
+            name = yield from json_name(reader)
             if only_known and name not in reader.functions:
                 raise Malformed
         elif key in _ARGUMENTS and name is not None and early is None and not is_open:
@@ -124,6 +125,15 @@ def python_calls(reader: Reader, source: str) -> None:
         reader.close_call()
 
 
+class _Words(ast.NodeTransformer):
+    """JSON's words as Python's: models and templates mix them."""
+
+    _MEANT = {"true": True, "false": False, "null": None}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(self._MEANT[node.id]) if node.id in self._MEANT else node
+
+
 def _unfenced(source: str) -> str:
     return source.strip().removeprefix("```python").removesuffix("```").strip()
 
@@ -138,11 +148,13 @@ def _python_arguments(node: ast.expr) -> str:
     assert isinstance(node, ast.Call)
     if not all(keyword.arg for keyword in node.keywords):
         raise Malformed
-    given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}
-    return json.dumps(given, ensure_ascii=False, allow_nan=False)
+    given = {k.arg: ast.literal_eval(_Words().visit(k.value)) for k in node.keywords}
+    written = json.dumps(given, ensure_ascii=False, allow_nan=False)
+    # JSON writes some characters as two escapes, which in Python are two halves.
+    return written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _text(reader: Reader) -> Reading[str]:
+def json_name(reader: Reader) -> Reading[str]:
     """A JSON string that is a name."""
     if (yield from reader.peek()) != '"':
         raise Malformed

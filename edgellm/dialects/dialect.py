@@ -2,18 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from edgellm.dialects import (
+    apertus,
     bare_json,
     deepseek,
+    functionary,
     gemma,
     glm,
     harmony,
     hermes,
+    invoke_xml,
     mistral,
     pythonic,
     qwen_xml,
+    tagged_json,
 )
 from edgellm.dialects.functions import Tools
 from edgellm.dialects.lark import Lark
@@ -44,11 +48,29 @@ class Dialect:
 
 _V3, _V31, _KIMI = deepseek.V3, deepseek.V31, deepseek.KIMI
 _GEMMA4, _FUNCTION_GEMMA, _LFM = gemma.GEMMA4, gemma.FUNCTION_GEMMA, pythonic.LFM
-_CODE = pythonic.GEMMA_CODE
+_CODE, _OLMO = pythonic.GEMMA_CODE, pythonic.OLMO
 _MISTRAL = (mistral.OPEN, mistral.ARGS, "[CALL_ID]")
 _TAGS = (hermes.OPEN, hermes.CLOSE)
+_QWEN, _DSML = qwen_xml.QWEN, invoke_xml.DSML
+_PHI, _GRANITE = tagged_json.PHI, tagged_json.GRANITE
 _GLM = (*_TAGS, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 _PYTHON = bare_json.PYTHON_TAG
+
+
+class _Marks(Protocol):
+    """The markers of a family."""
+
+    @property
+    def open(self) -> str: ...
+    @property
+    def all(self) -> tuple[str, ...]: ...
+    def read(self, reader: Reader) -> Reading[None]: ...
+    def write(self, lark: Lark, tools: Tools) -> str: ...
+
+
+def _marked(name: str, marks: _Marks) -> Dialect:
+    """One that is told by what opens its calls."""
+    return Dialect(name, (marks.open,), marks.read, marks.write, marks.all)
 
 
 def _llama(*told_by: str) -> Dialect:
@@ -81,9 +103,32 @@ DIALECTS = (
         _FUNCTION_GEMMA.all,
     ),
     Dialect("lfm", (_LFM.open,), _LFM.read, _LFM.write, (_LFM.open, _LFM.close)),
+    Dialect("lfm", ("<|tool_list_start|>",), _LFM.read, _LFM.write, (_LFM.open, _LFM.close)),
+    _marked("minimax", invoke_xml.MINIMAX),
+    Dialect("dsml", ("｜DSML｜",), _DSML.read, _DSML.write, _DSML.all),
+    _marked("seed", qwen_xml.SEED),
+    _marked("command", tagged_json.COMMAND),
+    Dialect("apertus", (apertus.OPEN,), apertus.read, apertus.write, apertus.MARKS),
+    Dialect("phi", ("<|/tool_call|>",), _PHI.read, _PHI.write, _PHI.all),
+    _marked("granite", _GRANITE),
+    _marked("nemotron", tagged_json.NEMOTRON),
+    _marked("fire function", tagged_json.FIRE_FUNCTION),
+    Dialect("olmo", (_OLMO.open,), _OLMO.read, _OLMO.write),
     Dialect("glm", ("<arg_key>",), glm.read, glm.write, _GLM),
-    Dialect("qwen xml", ("<function=", "<parameter="), qwen_xml.read, qwen_xml.write, _TAGS),
+    _marked("tool calls", tagged_json.TOOL_CALLS),
+    Dialect("qwen xml", ("<function=", "<parameter="), _QWEN.read, _QWEN.write, _QWEN.all),
     Dialect("hermes", (hermes.OPEN,), hermes.read, hermes.write, _TAGS),
+    Dialect("granite", ("tools<|end_of_role|>",), _GRANITE.read, _GRANITE.write, _GRANITE.all),
+    Dialect(
+        "functionary",
+        (functionary.ALL,),
+        functionary.read,
+        functionary.write,
+        has_channels=True,
+        say=functionary.say,
+    ),
+    Dialect("function tags", ("<function=",), functionary.read_tags, functionary.write_tags),
+    Dialect("python list", ("[func_name1(",), pythonic.read_bare, pythonic.write_bare),
     _llama('"parameters": dictionary of'),
     _llama(_PYTHON),
     Dialect("gemma code", ("tool_code",), _CODE.read, _CODE.write),
@@ -108,6 +153,7 @@ THINKING = (
     Thinking("<|channel>", "<channel|>", "thought"),
     Thinking("<seed:think>", "</seed:think>"),
     Thinking("<|START_THINKING|>", "<|END_THINKING|>"),
+    Thinking("<|inner_prefix|>", "<|inner_suffix|>"),
 )
 MARKS = frozenset(
     mark

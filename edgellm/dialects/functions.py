@@ -39,6 +39,12 @@ class Function:
         return found if isinstance(found, list | tuple) else ()
 
     @property
+    def definitions(self) -> Mapping[str, Any]:
+        """What parts of its schema may refer to."""
+        known = ("$defs", "definitions")
+        return {key: self.parameters[key] for key in known if key in self.parameters}
+
+    @property
     def schema(self) -> Mapping[str, Any]:
         """What arguments can be held to. RequestError when that is not all and it is strict."""
         from edgellm.constraints import schema_text  # with numpy: not for an answer without tools

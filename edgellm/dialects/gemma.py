@@ -145,13 +145,7 @@ class Marks:
         }
         must = [field for name, field in fields.items() if name in required]
         may = [field for name, field in fields.items() if name not in required]
-        if must:
-            return " ".join([' "," '.join(must), *(f'("," {field})?' for field in may)])
-        starts = [
-            " ".join([field, *(f'("," {later})?' for later in may[i + 1 :])])
-            for i, field in enumerate(may)
-        ]
-        return f"{lark.either(starts)}?" if starts else ""
+        return lark.members(must, may, ",")
 
     def _written(self, lark: Lark, schema: Any, is_strict: bool) -> str:
         """A value of a schema. RequestError where it is strict and says more than can be held."""

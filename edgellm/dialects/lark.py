@@ -4,7 +4,7 @@ Expressions are text; what they need of rules of its own is kept here.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from edgellm.dialects.functions import Function, Tools, json_types
@@ -53,6 +53,17 @@ class Lark:
     def either(self, choices: Iterable[str]) -> str:
         return f"({' | '.join(choices)})"
 
+    def members(self, must: Sequence[str], may: Sequence[str], joint: str) -> str:
+        """Members of a list: all that must be there, then any that may, in their order."""
+        comma = self.text(joint)
+        if must:
+            return " ".join([f" {comma} ".join(must), *(f"({comma} {one})?" for one in may)])
+        starts = [
+            " ".join([one, *(f"({comma} {later})?" for later in may[i + 1 :])])
+            for i, one in enumerate(may)
+        ]
+        return f"{self.either(starts)}?" if starts else ""
+
     def call(self, function: Function, key: str) -> str:
         """A call as a JSON object. key: what it calls the arguments."""
         head = f'{{"name": {json.dumps(function.name)}, {json.dumps(key)}: '
@@ -87,13 +98,8 @@ class Lark:
 
     def _bare_value(self, function: Function, name: str, schema: Any, end: str) -> str:
         if json_types(schema) != {"string"}:
-            definitions = {
-                key: function.parameters[key]
-                for key in ("$defs", "definitions")
-                if key in function.parameters
-            }
             inner = schema if isinstance(schema, Mapping) else {}
-            return f"{self.json({**inner, **definitions})} {self.text(end)}"
+            return f"{self.json({**inner, **function.definitions})} {self.text(end)}"
         if function.is_strict and (more := schema.keys() - _BARE_STRING):
             raise RequestError(
                 f"tools: {function.name} is strict, and this model writes strings in a way that "

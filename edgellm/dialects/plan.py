@@ -80,7 +80,7 @@ class Plan:
         shown = tuple(sorted(set(self.control.values())))
         if not (self.tools.callable or self.thinking or self.dialect.has_channels):
             return Answering(params)
-        return Answering(params, shown, partial(self._parser, is_open, streams and is_held))
+        return Answering(params, shown, partial(self._parser, is_open, streams))
 
     def end_of_thought(self, tail: str) -> str:
         """What goes before an answer of which the beginning is given; tail: the prompt's end."""

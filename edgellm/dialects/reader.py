@@ -22,9 +22,8 @@ MAX_NAME = 256  # characters of a function's or a parameter's name
 class Reader:
     """The text of one answer, and the parts it becomes.
 
-    functions: those that may be called, by name. streams: a call's arguments go out as they come,
-    as they are known to be well-formed; else with the call's end, so that one that is not can still
-    become text.
+    functions: those that may be called, by name. streams: arguments of calls of these go out as
+    they come; else with the call's end, so that a call that is not well-formed becomes text.
     """
 
     def __init__(self, functions: Mapping[str, Function], streams: bool = False) -> None:
@@ -39,6 +38,7 @@ class Reader:
         self._is_edge = False  # blanks that come now belong to the marker before
         self._num_calls = 0
         self._call: list[CallPart] | None = None  # of the call being read, not yet sent
+        self._is_live = False  # it is sent as it comes
         self._committed = 0  # what is before has become calls
 
     # The caller's side.
@@ -190,8 +190,9 @@ class Reader:
             yield from read
             return True
         except Malformed:
-            if self._call is not None and self._streams:
-                self._call = None  # the answer was cut: what has gone out stands
+            if self._call is not None and self._is_live:
+                self._call = None  # what has gone out stands
+                self._num_calls += 1
                 return False
             self._call = None
             if self._committed > start:  # of several calls, the first ones were good
@@ -206,7 +207,7 @@ class Reader:
         """A call begins, with an id of the model's own if it has one. Malformed when it cannot."""
         if not name or len(name) > MAX_NAME or any(c.isspace() for c in name):
             raise Malformed
-        self._call = []
+        self._call, self._is_live = [], self._streams and name in self.functions
         own = call_id or f"call_{os.urandom(12).hex()}"
         self._send(CallPart(self._num_calls, "", own, name))
 
@@ -222,7 +223,7 @@ class Reader:
 
     def _send(self, part: CallPart) -> None:
         assert self._call is not None, "no call is open"
-        if self._streams:
+        if self._is_live:
             self.drop_blanks()
             self._parts.append(part)
         else:

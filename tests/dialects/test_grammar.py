@@ -12,8 +12,7 @@ from tests.dialects.reading import TOOLS, details, given_tools
 from tests.dialects.test_reading import CASES, Case
 from tests.mock_model import EOG, VOCAB_SIZE, ByteTokenizer
 
-HELD = [case for case in CASES if case.name not in ("lfm", "gemma code")]
-each = pytest.mark.parametrize("case", HELD, ids=lambda case: case.name)
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 TAIL = "assistant\n"
 
 
@@ -91,7 +90,7 @@ def test_only_one_call(case: Case) -> None:
 def test_a_call_that_may_be(case: Case, with_tokens: bool) -> None:
     tools = given_tools("auto", is_parallel=False)
     one = case.one.removesuffix("<|call|>")
-    final = "<|channel|>final<|message|>No." if case.name == "harmony" else "No, it is\n<x>."
+    final = f"{case.head}No, it is\n<x>."
     assert allows(case.told_by, one, tools, with_tokens)
     assert allows(case.told_by, final, tools, with_tokens)
     assert not allows(case.told_by, one.replace("city", "town"), tools, with_tokens)
@@ -133,7 +132,7 @@ SCHEMA = SamplingParams(json_schema=ANSWER)
 @each
 @pytest.mark.parametrize("with_tokens", [False, True])
 def test_a_call_or_an_answer_of_a_schema(case: Case, with_tokens: bool) -> None:
-    head = "<|channel|>final<|message|>" if case.name == "harmony" else ""
+    head = case.head
     one = case.one.removesuffix("<|call|>")
 
     def allowed(answer: str, tools: Tools) -> bool:
@@ -196,8 +195,6 @@ def test_what_cannot_be_held_is_refused() -> None:
     assert '"nonsense"' not in params(hermes, function(False, nonsense=1)).lark
     with pytest.raises(RequestError, match="together with regex"):
         params(hermes, function(True, type="string"), SamplingParams(regex="a"))
-    with pytest.raises(RequestError, match="Python code"):
-        params("<|tool_call_start|>", function(True, type="string"))
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """Every dialect's calls, fed at once, letter by letter and in pieces, whole and broken."""
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from edgellm.dialects import TextPart, dialect_of
+from edgellm.dialects import CallPart, TextPart, dialect_of
 from tests.dialects.reading import calls, content, given_tools, plain, read, reasoning
 
 PARIS: tuple[str, dict[str, Any]] = ("get_weather", {"city": "Paris"})
@@ -19,13 +21,14 @@ QUOTED = '"He said \\"no\\" {or} [not]\\n</x> <y"'
 @dataclass(frozen=True)
 class Case:
     """told_by: what a template has that tells the dialect. one, two, note: answers with a call of
-    Paris, calls of Paris and Oslo, one of NOTE. cut: `one` loses its call when it ends so early."""
+    Paris, calls of Paris and Oslo, one of NOTE. head: what is before content."""
 
     name: str
     told_by: str
     one: str
     two: str
     note: str
+    head: str = ""
 
 
 def json_call(name: str, arguments: str, key: str = "arguments") -> str:
@@ -68,6 +71,34 @@ def kimi(*inner: tuple[str, str]) -> str:
 def harmony(name: str, arguments: str) -> str:
     header = f"commentary to=functions.{name} <|constrain|>json"
     return f"<|channel|>{header}<|message|>{arguments}"
+
+
+def command(name: str, arguments: str) -> str:
+    return f'{{"tool_call_id": "0", "tool_name": "{name}", "parameters": {arguments}}}'
+
+
+def invoked(name: str, *parameters: tuple[str, str]) -> str:
+    inner = "".join(f'<parameter name="{key}">{value}</parameter>\n' for key, value in parameters)
+    return f'<invoke name="{name}">\n{inner}</invoke>'
+
+
+def invoke(block: str, *calls: str) -> str:
+    return "\n".join([f"<{block}>", *calls, f"</{block}>"])
+
+
+def dsml(*calls: str) -> str:
+    """The same in DeepSeek's tags, which say what is text: a city, a text."""
+    tagged = [re.sub(r"<(/?)(invoke|parameter)", r"<\1｜DSML｜\2", call) for call in calls]
+    told = [re.sub(r'="(city|text)">', r'="\1" string="true">', call) for call in tagged]
+    told = [re.sub(r'="(days|tags)">', r'="\1" string="false">', call) for call in told]
+    return invoke("｜DSML｜function_calls", *told)
+
+
+def seed(*calls: tuple[str, str]) -> str:
+    return "\n".join(
+        f"<seed:tool_call>\n<function={name}>\n{inner}</function>\n</seed:tool_call>"
+        for name, inner in calls
+    )
 
 
 _PARIS, _OSLO = '{"city": "Paris"}', '{"city": "Oslo", "days": 3}'
@@ -174,6 +205,124 @@ CASES = (
         harmony("get_weather", _PARIS) + "<|call|>",
         harmony("get_weather", _PARIS) + _NEXT + harmony("get_weather", _OSLO),
         f"<|start|>assistant to=functions.note<|channel|>commentary json<|message|>{_NOTE}",
+        head="<|channel|>final<|message|>",
+    ),
+    Case(
+        "granite",
+        "<|tool_call|>",
+        f"<|tool_call|>[{json_call('get_weather', _PARIS)}]",
+        f"<|tool_call|>[{json_call('get_weather', _PARIS)}, {json_call('get_weather', _OSLO)}]",
+        f"<|tool_call|> [{json_call('note', _NOTE)}]",
+    ),
+    Case(
+        "phi",
+        "<|tool_call|> <|/tool_call|>",
+        f"<|tool_call|>{json_call('get_weather', _PARIS)}<|/tool_call|>",
+        f"<|tool_call|>{json_call('get_weather', _PARIS)}<|/tool_call|>"
+        f"<|tool_call|>{json_call('get_weather', _OSLO)}<|/tool_call|>",
+        f"<|tool_call|>[{json_call('note', _NOTE)}]<|/tool_call|>",
+    ),
+    Case(
+        "nemotron",
+        "<TOOLCALL>",
+        f"<TOOLCALL>[{json_call('get_weather', _PARIS)}]</TOOLCALL>",
+        f"<TOOLCALL>[{json_call('get_weather', _PARIS)}, {json_call('get_weather', _OSLO)}]"
+        "</TOOLCALL>",
+        f"<TOOLCALL>[{json_call('note', _NOTE)}]</TOOLCALL>",
+    ),
+    Case(
+        "tool calls",
+        "<tool_call> <tool_calls>",
+        f"<tool_calls>[{json_call('get_weather', _PARIS)}]</tool_calls>",
+        f"<tool_calls>[{json_call('get_weather', _PARIS)}, {json_call('get_weather', _OSLO)}]"
+        "</tool_calls>",
+        f'<tool_calls>[{json_call("note", _NOTE)[:-1]}, "id": "a1"}}]</tool_calls>',
+    ),
+    Case(
+        "command",
+        "<|START_ACTION|>",
+        f"<|START_ACTION|>[\n    {command('get_weather', _PARIS)}\n]<|END_ACTION|>",
+        f"<|START_ACTION|>[\n    {command('get_weather', _PARIS)},\n"
+        f"    {command('get_weather', _OSLO)}\n]<|END_ACTION|>",
+        f"<|START_ACTION|>[{command('note', _NOTE)}]<|END_ACTION|>",
+    ),
+    Case(
+        "fire function",
+        " functools[",
+        f" functools[{json_call('get_weather', _PARIS)}]",
+        f" functools[{json_call('get_weather', _PARIS)}, {json_call('get_weather', _OSLO)}]",
+        f" functools[{json_call('note', _NOTE)}]",
+    ),
+    Case(
+        "apertus",
+        "<|tools_prefix|>",
+        f'<|tools_prefix|>[{{"get_weather": {_PARIS}}}]<|tools_suffix|>',
+        f'<|tools_prefix|>[{{"get_weather": {_PARIS}}}, {{"get_weather": {_OSLO}}}]'
+        "<|tools_suffix|>",
+        f'<|tools_prefix|>[{{"note": {_NOTE}}}]<|tools_suffix|>',
+    ),
+    Case(
+        "minimax",
+        "<minimax:tool_call>",
+        invoke("minimax:tool_call", invoked("get_weather", ("city", "Paris"))),
+        invoke(
+            "minimax:tool_call",
+            invoked("get_weather", ("city", "Paris")),
+            invoked("get_weather", ("city", "Oslo"), ("days", "3")),
+        ),
+        invoke("minimax:tool_call", invoked("note", ("text", TEXT), ("tags", _TAGS))),
+    ),
+    Case(
+        "dsml",
+        "｜DSML｜",
+        dsml(invoked("get_weather", ("city", "Paris"))),
+        dsml(
+            invoked("get_weather", ("city", "Paris")),
+            invoked("get_weather", ("city", "Oslo"), ("days", "3")),
+        ),
+        dsml(invoked("note", ("text", TEXT), ("tags", _TAGS))),
+    ),
+    Case(
+        "seed",
+        "<seed:tool_call> <function= <parameter=",
+        seed(("get_weather", "<parameter=city>Paris</parameter>\n")),
+        seed(
+            ("get_weather", "<parameter=city>Paris</parameter>\n"),
+            ("get_weather", "<parameter=city>Oslo</parameter>\n<parameter=days>3</parameter>\n"),
+        ),
+        seed(
+            ("note", f"<parameter=text>{TEXT}</parameter>\n<parameter=tags>{_TAGS}</parameter>\n")
+        ),
+    ),
+    Case(
+        "functionary",
+        ">>>all",
+        f"get_weather\n{_PARIS}",
+        f"get_weather\n{_PARIS}\n>>>get_weather\n{_OSLO}",
+        f"note\n{_NOTE}",
+        head="all\n",
+    ),
+    Case(
+        "function tags",
+        "<function=name>",
+        f"<function=get_weather>{_PARIS}</function>",
+        f"<function=get_weather>{_PARIS}</function><function=get_weather>{_OSLO}</function>",
+        f"<function=note>{_NOTE}</function>",
+    ),
+    Case(
+        "olmo",
+        "<function_calls>",
+        '<function_calls>\nget_weather(city="Paris")\n</function_calls>',
+        '<function_calls>\nget_weather(city="Paris")\nget_weather(city="Oslo", days=3)\n'
+        "</function_calls>",
+        f"<function_calls>\nnote(text={TEXT!r}, tags=['a', 'b,c'])\n</function_calls>",
+    ),
+    Case(
+        "python list",
+        "[func_name1(params_name1=params_value1",
+        '[get_weather(city="Paris")]',
+        '[get_weather(city="Paris"), get_weather(city="Oslo", days=3)]',
+        f"[note(text={TEXT!r}, tags=['a', 'b,c'])]",
     ),
     Case(
         "lfm",
@@ -211,17 +360,29 @@ def test_calls(case: Case) -> None:
 
 @each
 def test_streamed_arguments_are_the_same(case: Case) -> None:
-    tools = given_tools(is_parallel=False) if case.name not in ("lfm", "gemma code") else None
-    if tools is None:
-        return
-    held = read(case.told_by, [case.note], given_tools())
-    assert plain(read(case.told_by, case.note, tools, streams=True)) == plain(held)
+    for answer in (case.one, case.two, case.note):
+        whole = read(case.told_by, [answer], given_tools())
+        assert plain(read(case.told_by, answer, given_tools(), streams=True)) == plain(whole)
+
+
+@each
+def test_what_has_gone_out_of_a_cut_call_stands(case: Case) -> None:
+    """Its arguments end where they were; only what nothing was known of is text."""
+    for end in range(1, len(case.note)):
+        parts = read(case.told_by, case.note[:end], given_tools(), streams=True)
+        called = [part for part in parts if isinstance(part, CallPart)]
+        if not called:
+            continue
+        (call,) = called
+        assert call.name == "note" and case.note[:end].endswith(content(parts))
+        if call.is_end:
+            assert json.loads(call.arguments)["text"] == TEXT
 
 
 @each
 def test_text_before_a_call(case: Case) -> None:
-    if case.name in ("json", "harmony") or case.one.startswith("{"):
-        return
+    if case.head or case.one.startswith(("{", "[g")):
+        return  # such calls are all of an answer, or have heads of their own
     parts = read(case.told_by, f"I will look.\n\n{case.one}", given_tools())
     assert (content(parts), calls(parts)) == ("I will look.", [PARIS])
     after = read(case.told_by, f"{case.one}\n\nDone. ", given_tools())
@@ -230,7 +391,7 @@ def test_text_before_a_call(case: Case) -> None:
 
 @each
 def test_without_tools_all_is_text(case: Case) -> None:
-    if case.name != "harmony":
+    if not case.head:
         assert read(case.told_by, case.two) == [TextPart(case.two)]
 
 

@@ -119,10 +119,11 @@ def test_ollama(serve: Serve, opened: ExitStack) -> None:
         assert [(call.function.name, call.function.arguments) for call in calls] == EXPECTED
 
 
-def test_arguments_stream_when_they_are_held(serve: Serve, opened: ExitStack) -> None:
+@pytest.mark.parametrize("held", [{}, {"tool_choice": "required", "parallel_tool_calls": False}])
+def test_arguments_stream(serve: Serve, opened: ExitStack, held: dict[str, Any]) -> None:
     chat = openai_of(serve(CALL), opened).chat.completions
     fields: Any = {"model": "m", "messages": ASKED, "temperature": 0, "tools": TOOLS}
-    fields |= {"tool_choice": "required", "parallel_tool_calls": False, "stream": True}
+    fields |= {**held, "stream": True}
     deltas = [chunk.choices[0].delta.tool_calls for chunk in chat.create(**fields)]
     calls = [call for found in deltas for call in found or ()]
     assert json.loads("".join(call.function.arguments for call in calls)) == ARGUMENTS
