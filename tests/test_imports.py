@@ -5,6 +5,7 @@ imports rooms of lower layers, and itself; never one above it, never one beside 
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -224,9 +225,17 @@ def test_every_public_name_resolves() -> None:
         edgellm.nothing  # noqa: B018
 
 
+PAGE = (ROOT / "docs" / "structure.md").read_text("utf-8")
+
+
+def test_the_page_has_one_row_for_each_room() -> None:
+    cells = re.findall(r"^\| (`.*?`) \|", PAGE, re.MULTILINE)
+    named = [name.strip("`") for cell in cells for name in cell.split(", ")]
+    assert sorted(named) == sorted(RANK.keys() - {"", "__main__", "kernels"})
+
+
 def test_the_page_shows_the_layers() -> None:
-    page = (ROOT / "docs" / "structure.md").read_text("utf-8")
-    shown = page.partition("```\n")[2].partition("```")[0].splitlines()
+    shown = PAGE.partition("```\n")[2].partition("```")[0].splitlines()
     layers = [" ".join(sorted(line.split())) for line in shown]
     assert layers == [
         " ".join(sorted(set(layer) - {"kernels"})) for layer in LAYERS if "" not in layer
