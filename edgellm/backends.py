@@ -39,13 +39,19 @@ class Backend(Protocol):
 
 
 class DeviceBackend(Backend, Protocol):
-    """A backend on a device with memory of its own. name: what decides the bits of its results."""
+    """A backend on a device with memory of its own. name: what decides the bits of its results.
+
+    memory: bytes that programs may take; memory_note: how that is known, for users.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
     def memory(self) -> int: ...
+
+    @property
+    def memory_note(self) -> str: ...
 
     def load(self, program: Program, kv: KVStorage) -> Continuation: ...
 
@@ -248,11 +254,11 @@ def gpu_memory(device: str | None = None) -> tuple[str, int] | None:
     if device is None and _best() != "opencl":
         return None
     try:
-        from edgellm.kernels.opencl.devices import choose, usable_memory
+        from edgellm.kernels.opencl.devices import choose, memory_of
     except ImportError as error:
         raise BackendError(_NO_PYOPENCL.format(error)) from None
     found = choose(device)
-    return found.name.strip(), usable_memory(found)
+    return found.name.strip(), memory_of(found).usable
 
 
 def _may_have_drivers() -> bool:

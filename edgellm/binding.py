@@ -3,14 +3,17 @@
 Knows nothing of files, text or requests.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgellm.backends import Backends
+from edgellm.errors import OutOfDeviceMemory
 from edgellm.kernels.kv import KVStorage
+from edgellm.kernels.program import Program
 from edgellm.kv_cache import HostStore, KVTypes, allocate, part_of
 from edgellm.load_plan import LoadPlan, place_load
 from edgellm.mixed import MixedExecutable
 from edgellm.model_runner import BlockStore, Executable
+from edgellm.placement import Placement
 from edgellm.types import LoadOptions
 
 
@@ -30,23 +33,49 @@ def bind(
     backend: str, plan: LoadPlan, types: KVTypes, options: LoadOptions, backends: Backends
 ) -> Bound:
     """BackendError for what does not fit or cannot run."""
+    if backend == "opencl" and options.gpu_layers != 0:
+        return _bind_to_gpu(plan, types, options, backends)
     program = plan.program
-    on_device = backend == "opencl" and options.gpu_layers != 0
-    if not on_device:
-        backend = "cpu" if backend == "opencl" else backend
-        placement = place_load(plan, types, options)
-        kv = allocate(program, placement.num_blocks, types, placement.num_slots)
-        executable = backends.get(backend, options.threads).load(program, kv)
-        store = executable.store or HostStore(program, kv)
-        return Bound(executable, store, kv, placement.num_blocks, placement.num_slots, backend)
-    # All layers, or as many of the last ones as are wanted or fit; the others on the processor.
+    backend = "cpu" if backend == "opencl" else backend  # no layer is on the GPU
+    placement = place_load(plan, types, options)
+    kv = allocate(program, placement.num_blocks, types, placement.num_slots)
+    executable = backends.get(backend, options.threads).load(program, kv)
+    store = executable.store or HostStore(program, kv)
+    return Bound(executable, store, kv, placement.num_blocks, placement.num_slots, backend)
+
+
+def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends: Backends) -> Bound:
+    """All layers, or as many of the last ones as are wanted or fit; the others on the processor.
+
+    Where the number is ours to choose and the device refuses the memory, half of them are tried.
+    """
     device = backends.device(options.device)
     placement = place_load(plan, types, options, device.memory)
+    while True:
+        try:
+            return _bind_placed(placement, plan.program, types, options, backends)
+        except OutOfDeviceMemory as error:
+            fewer = placement.gpu_layers // 2
+            if options.gpu_layers != "auto" or not fewer:
+                raise
+            backends.note(f"{error}; trying {fewer} layers")
+        placement = place_load(plan, types, replace(options, gpu_layers=fewer), device.memory)
+
+
+def _bind_placed(
+    placement: Placement,
+    program: Program,
+    types: KVTypes,
+    options: LoadOptions,
+    backends: Backends,
+) -> Bound:
+    device = backends.device(options.device)
     assert placement.second is not None
     kv = allocate(program, placement.num_blocks, types, placement.num_slots)
     split = f"{placement.gpu_layers} of {placement.num_layers} layers"
     backends.note(
-        f"{split} run on {device.name}, {placement.device_weights / 2**30:.2f} GiB of weights"
+        f"{split} run on {device.name}, {placement.device_weights / 2**30:.2f} GiB of weights; "
+        f"{device.memory_note}"
     )
     second = device.load(placement.second, part_of(placement.second, kv))
     sizes = placement.num_blocks, placement.num_slots, f"opencl {device.name}, {split}"

@@ -45,6 +45,10 @@ class BackendError(EdgeLLMError):
     """A backend cannot run this program on this machine."""
 
 
+class OutOfDeviceMemory(BackendError):
+    """A device has no memory for what it was given: less of it may fit."""
+
+
 class ModelsBusy(EdgeLLMError):
     """A model does not fit beside those that are at work: trying again later may help."""
 

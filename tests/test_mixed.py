@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyopencl", reason="the test extra installs pyopencl and PoCL")
 
 import edgellm
-from edgellm.errors import BackendError, RequestError
+from edgellm.errors import BackendError, OutOfDeviceMemory, RequestError
 from edgellm.kernels.opencl import devices
 from tests.gguf_writer import Tensor
 from tests.models.recipes.parts import VOCAB
@@ -110,3 +110,57 @@ def test_auto_falls_back_to_the_processor(
     monkeypatch.setattr(devices, "found", list)
     with edgellm.load(str(file), context_length=64, device="2") as model:
         assert model.info.backend == "cpu"
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes the device refuse the next so many uploads."""
+    import pyopencl as cl
+
+    create = cl.Buffer
+
+    def refuse(times: int) -> None:
+        left = [times]
+
+        def buffer(context: Any, flags: int, *size: int, **options: Any) -> Any:
+            if "hostbuf" in options and left[0]:
+                left[0] -= 1
+                raise cl.MemoryError("create_buffer failed: MEM_OBJECT_ALLOCATION_FAILURE")
+            return create(context, flags, *size, **options)
+
+        monkeypatch.setattr(cl, "Buffer", buffer)
+
+    return refuse
+
+
+def test_fewer_layers_where_memory_is_not_what_it_seemed(
+    file: Path, full: Callable[[int], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    want = logits(file, backend="reference")
+    full(1)
+    got = logits(file, backend="opencl")
+    assert np.square(got - want).mean() < 5e-3 * np.square(want).mean()
+    told = caplog.text
+    assert "no device memory for" in told and "trying 3 layers" in told
+    assert "3 of 6 layers run on" in told
+
+
+def test_a_wanted_number_of_layers_is_not_lowered(file: Path, full: Callable[[int], None]) -> None:
+    full(1)
+    with pytest.raises(OutOfDeviceMemory, match="no device memory for .* Put fewer layers on"):
+        logits(file, backend="opencl", gpu_layers=4)
+
+
+def test_auto_goes_to_the_processor_when_no_layer_fits(
+    file: Path,
+    full: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from edgellm import ready
+
+    monkeypatch.setattr(ready, "backend_name", lambda name: "opencl" if name == "auto" else name)
+    full(3)
+    with edgellm.load(str(file), context_length=64) as model:
+        assert model.info.backend == "cpu"
+    assert "running on the processor instead" in caplog.text

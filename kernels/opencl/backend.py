@@ -6,7 +6,7 @@ from typing import Any
 
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl.context import Context
-from edgellm.kernels.opencl.devices import choose, usable_memory, variant_of
+from edgellm.kernels.opencl.devices import choose, memory_of, variant_of
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.ops import lower
 from edgellm.kernels.opencl.variant import Variant
@@ -46,8 +46,13 @@ class OpenCLBackend:
 
     @property
     def memory(self) -> int:
-        """Bytes that programs may take: what the driver says is free, or most of all there is."""
-        return usable_memory(self._context.device)
+        """Bytes that programs may take."""
+        return memory_of(self._context.device).usable
+
+    @property
+    def memory_note(self) -> str:
+        """How that is known."""
+        return memory_of(self._context.device).note
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
         """Copies weights to the device and builds what the program needs."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from edgellm.errors import BackendError
+from edgellm.errors import BackendError, OutOfDeviceMemory
 from edgellm.kernels.formats import by_name, dequantize_rows
 from edgellm.kernels.opencl.sources import KernelKey, program_text
 from edgellm.kernels.opencl.strips import to_strips
@@ -100,9 +100,9 @@ def faults(what: str) -> Iterator[None]:
     try:
         yield
     except cl.Error as error:
-        raise BackendError(
-            f"{what}: {error}. Put fewer layers on the GPU, or use --backend cpu"
-        ) from None
+        # pyopencl's MemoryError is what any call may find missing: some drivers allocate late.
+        kind = OutOfDeviceMemory if isinstance(error, cl.MemoryError) else BackendError
+        raise kind(f"{what}: {error}. Put fewer layers on the GPU, or use --backend cpu") from None
 
 
 class Weights:

@@ -83,17 +83,38 @@ def describe(number: int, device: Any) -> Device:
 
 
 _FREE_MEMORY_AMD = 0x4039  # of cl_amd_device_attribute_query, in KiB
-_SHARE = 0.9  # of a device's memory, where the driver does not say what is free
+_LEFT_ALONE = 0.1  # of a device's memory, where the driver does not say what is free
+_LEAST_LEFT = 512 << 20  # for what screens and the driver need, but never more than half
 
 
-def usable_memory(device: Any) -> int:
-    """Bytes that may be allocated."""
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Bytes in all, and those that may be allocated. is_known: the driver says what is free."""
+
+    total: int
+    usable: int
+    is_known: bool
+
+    @property
+    def note(self) -> str:
+        """All of it for users."""
+        sizes = f"{self.usable / 2**30:.1f} of its {self.total / 2**30:.1f} GiB"
+        if self.is_known:
+            return f"{sizes} are free"
+        return f"{sizes} may be used, for its driver does not say how much is free"
+
+
+def memory_of(device: Any) -> DeviceMemory:
+    """What the driver says is free, or all but a reserve."""
+    total = int(device.global_mem_size)
     if "cl_amd_device_attribute_query" in str(device.extensions).split():
         try:
-            return int(np.ravel(device.get_info(_FREE_MEMORY_AMD))[0]) << 10
+            free = int(np.ravel(device.get_info(_FREE_MEMORY_AMD))[0]) << 10
+            return DeviceMemory(total, free, True)
         except (cl.Error, TypeError, ValueError):  # an attribute that few drivers know
             pass
-    return int(_SHARE * device.global_mem_size)
+    reserve = min(total // 2, max(int(_LEFT_ALONE * total), _LEAST_LEFT))
+    return DeviceMemory(total, total - reserve, False)
 
 
 def has_gpu() -> bool:

@@ -64,12 +64,17 @@ class Executable:
         """
         groups, variant = len(self._program.kv_groups), self._plan.variant
         sizes = {1, *variant.tokens, *(tile.least for tile in variant.tiles)}
-        for rows, past in [*((size, 0) for size in sizes), (1, ATTENTION_TILE)]:
-            given = {
-                name: np.zeros((rows, value.width), np.float32)
-                for name, value in self._program.inputs.items()
-            }
-            self.run(_small_batch(rows, past, groups, self._program.num_adapters), given)
+        steps = [(size, 0) for size in sorted(sizes)]
+        if variant.split_rows:
+            steps.append((1, ATTENTION_TILE))
+        known = [c.weights[0].rows for c in self._program.calls if c.op == "embed_positions"]
+        for rows, past in steps:
+            if all(past + rows <= positions for positions in known):
+                given = {
+                    name: np.zeros((rows, value.width), np.float32)
+                    for name, value in self._program.inputs.items()
+                }
+                self.run(_small_batch(rows, past, groups, self._program.num_adapters), given)
 
     def close(self) -> None:
         """Gives the device's memory back."""

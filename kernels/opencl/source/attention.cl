@@ -80,13 +80,12 @@ static inline float add_sink(Softmax *all, __global const float *sink)
     return before;
 }
 
-static inline void record_head(__global const float *y, __global uint *records, size_t query)
+// Records of `count` heads from number `first` of all rows' heads on, which this work-group wrote.
+static inline void record_heads(__global const float *y, __global uint *records, size_t first,
+                                int count)
 {
-    if (!records)
-        return;
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    size_t first = query * (VALUE_DIM / 32);
-    for (int b = get_local_id(0); b < VALUE_DIM / 32; b += WG)
+    first *= VALUE_DIM / 32;
+    for (int b = get_local_id(0); b < count * (VALUE_DIM / 32); b += WG)
         quantize_block(y + (first + b) * 32, records + (first + b) * RECORD);
 }
 
@@ -266,8 +265,10 @@ void attention(__global const int *step, __global const int *positions,
         float last = add_sink(all + p, sinks ? sinks + query[p] % heads : 0);
         for (int d = lid; d < VALUE_DIM; d += WG)
             y[query[p] * VALUE_DIM + d] = result[p * VALUE_DIM + d] * last / all[p].total;
-        record_head(y, records, query[p]);
     }
+    barrier(CLK_GLOBAL_MEM_FENCE);  // in no branch: some drivers get those wrong
+    for (int r = 0; records && r < rows; r++)
+        record_heads(y, records, query[r * HEADS], HEADS);
 #endif
 }
 
@@ -297,7 +298,9 @@ void attention_merge(__global const int *positions, __global const int *part_sta
     size_t query = (size_t)row * heads + head;
     for (int d = lid; d < VALUE_DIM; d += WG)
         y[query * VALUE_DIM + d] = result[d / WG] * last / all.total;
-    record_head(y, records, query);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    if (records)
+        record_heads(y, records, query, 1);
 }
 
 #endif

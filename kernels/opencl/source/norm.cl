@@ -42,11 +42,10 @@ static inline void write_part(__global const float *x, int size, float shift, fl
             value += load_head(count, residual + i);
         store_head(value, count, y + i);
     }
-    if (records) {
-        barrier(CLK_GLOBAL_MEM_FENCE);
+    barrier(CLK_GLOBAL_MEM_FENCE);  // in no branch: some drivers get those wrong
+    if (records)
         for (int b = lid; b < size / 32; b += WG)
             quantize_block(y + 32 * b, records + b * RECORD);
-    }
 }
 
 static inline void rms_norm_part(__global const float *x, __global const float *weight,
@@ -80,7 +79,6 @@ void rms_norm_rope(__global const float *x, __global const float *weight,
 {
     __local float room[WG];
     rms_norm_part(x, weight, 0, normed, 0, size, eps, weights, room);
-    barrier(CLK_GLOBAL_MEM_FENCE);
     size_t part = get_group_id(0);
     table += part / heads * 2 * pairs;
     for (int d = get_local_id(0); d < size; d += WG)

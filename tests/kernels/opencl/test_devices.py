@@ -92,6 +92,21 @@ def test_tiles_fit_local_memory(local: int, groups: list[int]) -> None:
     assert all(tile.local_bytes(cut) <= local for tile in cut.tiles)
 
 
+def test_memory_that_the_driver_says_is_free() -> None:
+    card = device("h", extensions="cl_amd_device_attribute_query", global_mem_size=8 << 30)
+    card.get_info = lambda what: [3 << 20]  # KiB
+    memory = devices.memory_of(card)
+    assert memory.usable == 3 << 30
+    assert memory.note == "3.0 of its 8.0 GiB are free"
+
+
+@pytest.mark.parametrize(("total", "usable"), [(20, 18), (4, 3.5), (0.75, 0.375)])
+def test_memory_of_a_silent_driver(total: float, usable: float) -> None:
+    memory = devices.memory_of(device("i", global_mem_size=int(total * 2**30)))
+    assert memory.usable == pytest.approx(usable * 2**30, abs=2)
+    assert "does not say how much is free" in memory.note
+
+
 # What the real ways to do it compute; no device of the tests has one.
 DOT4 = """static inline int DOT4(uint q, uint x, int sum)
 {

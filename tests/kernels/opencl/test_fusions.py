@@ -14,13 +14,14 @@ from edgellm.kernels.program import Program, Weight
 from tests.kernels.cpu.programs import VOCABULARY, normal, pack, storage, stored, streams
 from tests.kernels.cpu.test_bits import assert_same_bits
 
-HEADS, KV_HEADS, HEAD_DIM, HIDDEN = 4, 2, 32, 64
+HEADS, HEAD_DIM, HIDDEN = 4, 32, 64
 LENGTH = 300
 
 
 def layer(is_normed: bool) -> Program:
     """One layer of a decoder, plain or with norms of heads and of what blocks give."""
     rng, b = np.random.default_rng(0), Builder()
+    kv_heads = HEADS if is_normed else HEADS // 2
     table = b.rope_table(stored(0.1 ** np.arange(0, 1, 2 / HEAD_DIM)))
 
     def matrix(rows: int, columns: int = HIDDEN, name: str = "Q8_0") -> Weight:
@@ -31,17 +32,17 @@ def layer(is_normed: bool) -> Program:
 
     x = b.embed(stored(normal(rng, VOCABULARY, HIDDEN)))
     h = b.rms_norm(x, ones(HIDDEN), 1e-5)
-    bias = stored(normal(rng, KV_HEADS * HEAD_DIM))
+    bias = stored(normal(rng, kv_heads * HEAD_DIM))
     q = b.matmul(h, matrix(HEADS * HEAD_DIM))
-    k = b.matmul(h, matrix(KV_HEADS * HEAD_DIM), bias)
-    v = b.matmul(h, matrix(KV_HEADS * HEAD_DIM, name="F16"))
-    for heads in (HEADS, KV_HEADS) if is_normed else ():
+    k = b.matmul(h, matrix(kv_heads * HEAD_DIM), bias)
+    v = b.matmul(h, matrix(kv_heads * HEAD_DIM, name="F16"))
+    for heads in (HEADS, kv_heads) if is_normed else ():
         y = q if heads == HEADS else k
         y = b.rope(b.rms_norm(y, ones(HEAD_DIM), 1e-5, heads), table, heads, "split")
         q, k = (y, k) if heads == HEADS else (q, y)
     if not is_normed:
         q, k = (b.rope(y, table, y.width // HEAD_DIM, "interleaved") for y in (q, k))
-    seen = b.attention(q, k, v, num_heads=HEADS, num_kv_heads=KV_HEADS, scale=HEAD_DIM**-0.5)
+    seen = b.attention(q, k, v, num_heads=HEADS, num_kv_heads=kv_heads, scale=HEAD_DIM**-0.5)
     y = b.matmul(seen, matrix(HIDDEN, HEADS * HEAD_DIM))
     x = b.add(x, b.rms_norm(y, ones(HIDDEN), 1e-5) if is_normed else y)
     h = b.layer_norm(x, ones(HIDDEN), None, 1e-5)
