@@ -17,7 +17,7 @@ HOMES = {
     "tui": "edgellm/tui",
 }
 IGNORED = {"__pycache__"}
-SUFFIXES = {".py", ".toml", ".typed", ".cl", ".tcss", ".html"}
+SUFFIXES = {".py", ".toml", ".typed", ".cl", ".tcss", ".html", ".jsonl"}
 
 
 @pytest.fixture(scope="module")

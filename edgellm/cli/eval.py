@@ -1,19 +1,15 @@
 """`edgellm eval`: measures a model. A row per measure in MEASURES."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from edgellm.cli import options
-from edgellm.cli.output import byte_size, print_fields, print_json, print_table
+from edgellm.cli import eval_table, eval_tasks as tasks, options
+from edgellm.cli.output import print_fields, print_json, print_table
+from edgellm.cli.progress import progress_bar
 from edgellm.errors import RequestError
-from edgellm.gguf_loader import open_gguf
-from edgellm.llm import load
-
-Watch = Callable[[int, int, float], None]
+from edgellm.llm import Model, load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,15 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         measure = measures.add_parser(
             name, help=row.summary, description=row.summary, allow_abbrev=False
         )
-        measure.usage = f"%(prog)s {row.models} FILE [options]"
         row.add_models(measure)
-        measure.add_argument("file", metavar="FILE", help="a text; - is standard input")
-        measure.add_argument(
-            "--chunks", type=int, metavar="N", help="score only the first N chunks"
-        )
-        row.add_own(measure)
+        row.add(measure)
         measure.add_argument("--json", action="store_true", help="report as one JSON object")
-        options.add_load_options(measure, context=512)
+        options.add_load_options(measure, context=row.context)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +34,7 @@ def _perplexity(args: argparse.Namespace) -> int:
     text = options.read_text(None if args.file == "-" else args.file)
     options.fetch(args.model)
     loading = asdict(options.load_options(args, max_num_seqs=1))
-    with load(args.model, **loading) as model, _progress() as watch:
+    with load(args.model, **loading) as model, progress_bar("scoring") as watch:
         found = perplexity(model, text, args.context, args.chunks, watch)
     if args.json:
         print_json(asdict(found))
@@ -85,7 +76,7 @@ def _kl(args: argparse.Namespace) -> int:
     with (
         load(args.model, **loading) as model,
         load(other, **other_loading) as against,
-        _progress() as watch,
+        progress_bar("scoring") as watch,
     ):
         found = divergence(model, against, text, args.context, args.chunks, watch)
     if args.json:
@@ -104,109 +95,121 @@ def _kl(args: argparse.Namespace) -> int:
     return 0
 
 
-def _add_table(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--against", metavar="MODEL", help="compare each with this one as well, as `eval kl` does"
-    )
+def _choice(args: argparse.Namespace) -> int:
+    from edgellm.eval.choice import multiple_choice, read_items
 
-
-def _table(args: argparse.Namespace) -> int:
-    """One row for each model; they are loaded one after another."""
-    text = options.read_text(None if args.file == "-" else args.file)
-    loading = asdict(options.load_options(args, max_num_seqs=1))
-    rows = [_row(args, model, text, loading) for model in args.models]
+    items = read_items(tasks.lines(args.file, tasks.CHOICE), args.file or tasks.CHOICE)
+    with _one(args) as model, progress_bar("choosing") as watch:
+        found = multiple_choice(model, items, watch)
     if args.json:
-        print_json(rows)
+        print_json(asdict(found))
+    else:
+        print(
+            f"accuracy {found.accuracy:.2%} +/- {found.error:.2%}, {found.accuracy_norm:.2%} for "
+            f"the length of choices, {found.chance:.2%} by chance ({found.items} items)"
+        )
+    return 0
+
+
+def _needle(args: argparse.Namespace) -> int:
+    from edgellm.eval.needle import needles
+
+    with _one(args) as model, progress_bar("looking") as watch:
+        found = needles(model, args.length, watch=watch)
+    if args.json:
+        print_json(asdict(found))
         return 0
-    columns = [name for name in _COLUMNS if rows[0][name] is not None]
+    depths = list(dict.fromkeys(one.depth for one in found.tries))
+    lengths = list(dict.fromkeys(one.tokens for one in found.tries))
+    seen = {(one.tokens, one.depth): "yes" if one.is_found else "no" for one in found.tries}
     print_table(
-        [_COLUMNS[name][0] for name in columns],
-        [[_COLUMNS[name][1](row[name]) for name in columns] for row in rows],
+        ["TOKENS", *(f"{depth:.0%} DEEP" for depth in depths)],
+        [[f"{n:,}", *(seen[n, depth] for depth in depths)] for n in lengths],
     )
     return 0
 
 
-# key: (heading, how its value is shown)
-_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "model": ("MODEL", str),
-    "bytes": ("WEIGHTS", byte_size),
-    "bits_per_weight": ("BITS", "{:.2f}".format),
-    "perplexity": ("PERPLEXITY", "{:.4f}".format),
-    "error": ("+/-", "{:.4f}".format),
-    "kl": ("KL", "{:.4g}".format),
-    "top_agreement": ("SAME TOP", "{:.2%}".format),
-}
+def _add_lengths(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--length",
+        type=int,
+        action="append",
+        metavar="TOKENS",
+        help="of the text; may be given several times (default: a quarter of the context, a half, "
+        "and all of it)",
+    )
 
 
-def _row(args: argparse.Namespace, name: str, text: str, loading: dict[str, Any]) -> dict[str, Any]:
-    from edgellm.eval.kl import divergence
-    from edgellm.eval.perplexity import perplexity
+def _calls(args: argparse.Namespace) -> int:
+    from edgellm.eval.calls import read_tasks, tool_calls
 
-    options.fetch(name)
-    row: dict[str, Any] = dict.fromkeys(_COLUMNS)
-    with load(name, **loading) as model:
-        with _progress() as watch:
-            found = perplexity(model, text, args.context, args.chunks, watch)
-        row |= {"model": name, "perplexity": found.perplexity, "error": found.error}
-        with open_gguf(model.info.path) as file:
-            bits = 8 * file.num_bytes / file.num_parameters
-            row |= {"bytes": file.num_bytes, "bits_per_weight": bits}
-        if args.against is not None:
-            options.fetch(args.against)
-            with load(args.against, **loading) as against, _progress() as watch:
-                apart = divergence(model, against, text, args.context, args.chunks, watch)
-            row |= {"kl": apart.mean, "top_agreement": apart.top_agreement}
-    return row
+    given = read_tasks(tasks.lines(args.file, tasks.CALLS), args.file or tasks.CALLS)
+    with _one(args) as model, progress_bar("calling") as watch:
+        found = tool_calls(model, given, watch)
+    if args.json:
+        print_json(asdict(found))
+    else:
+        print(f"valid {found.valid:.2%}, right {found.right:.2%} ({found.tasks} tasks)")
+    return 0
 
 
-def _add_several(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", metavar="MODEL", nargs="+", help="names or GGUF files")
+@contextmanager
+def _one(args: argparse.Namespace) -> Iterator[Model]:
+    """The model of the command line."""
+    options.fetch(args.model)
+    with load(args.model, **asdict(options.load_options(args, max_num_seqs=1))) as model:
+        yield model
 
 
-def _add_nothing(parser: argparse.ArgumentParser) -> None:
-    pass
+def _add_text(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a text; - is standard input")
+    parser.add_argument("--chunks", type=int, metavar="N", help="score only the first N chunks")
 
 
-Add = Callable[[argparse.ArgumentParser], None]
+def _add_text_and_other(parser: argparse.ArgumentParser) -> None:
+    _add_text(parser)
+    _add_against(parser)
+
+
+def _add_tasks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="tasks as JSON lines (default: some of our own)"
+    )
 
 
 @dataclass(frozen=True)
 class Measure:
-    """run: what measures and reports. add_own: adds its own options. models: as usage has them."""
+    """run: what measures and reports. add: its own arguments, after those of models. context: the
+    default, in tokens; None is that of `load`."""
 
     run: Callable[[argparse.Namespace], int]
     summary: str
-    add_own: Add = _add_nothing
-    models: str = "MODEL"
-    add_models: Add = options.add_model
+    add: Callable[[argparse.ArgumentParser], None]
+    add_models: Callable[[argparse.ArgumentParser], None] = options.add_model
+    context: int | None = 512
 
 
 MEASURES = {
-    "perplexity": Measure(_perplexity, "how surprised a model is by each token of a text"),
-    "table": Measure(
-        _table,
-        "size and perplexity of several models on a text, side by side",
-        _add_table,
-        "MODEL [MODEL ...]",
-        _add_several,
+    "perplexity": Measure(
+        _perplexity, "how surprised a model is by each token of a text", _add_text
     ),
-    "kl": Measure(_kl, "how far a model's predictions lie from another's on a text", _add_against),
+    "kl": Measure(
+        _kl, "how far a model's predictions lie from another's on a text", _add_text_and_other
+    ),
+    "choice": Measure(
+        _choice, "how often a model finds the right one of several answers likeliest", _add_tasks
+    ),
+    "needle": Measure(
+        _needle, "whether a model finds a fact again in a long text", _add_lengths, context=None
+    ),
+    "calls": Measure(
+        _calls, "whether tool calls and JSON are as asked for", _add_tasks, context=None
+    ),
+    "table": Measure(
+        eval_table.run,
+        "several models and cache types side by side, and which to use here",
+        eval_table.add_arguments,
+        eval_table.add_models,
+        context=1024,
+    ),
 }
-
-
-@contextmanager
-def _progress() -> Iterator[Watch | None]:
-    """A bar on standard error when that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("scoring", total=None)
-
-        def watch(done: int, total: int, value: float) -> None:
-            progress.update(bar, completed=done, total=total, description=f"{value:.4f}")
-
-        yield watch

@@ -5,7 +5,8 @@ Standard output stays free for what the command answers.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -79,3 +80,24 @@ def _bar(unit: Unit) -> "Progress":
         console=Console(stderr=True),
         transient=True,
     )
+
+
+Watch = Callable[[int, int, float], None]  # (done, in all, the figure so far)
+
+
+@contextmanager
+def progress_bar(task: str) -> Iterator[Watch | None]:
+    """A bar on standard error when that is a terminal, with a figure beside it; else None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(task, total=None)
+
+        def watch(done: int, total: int, value: float) -> None:
+            progress.update(bar, completed=done, total=total, description=f"{task} {value:.4f}")
+
+        yield watch

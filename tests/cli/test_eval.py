@@ -20,7 +20,7 @@ TEXT = "It was a bright cold day in April, and the clocks were striking thirteen
 
 
 def mock() -> Model:
-    manager = make_manager(MockModel(noise))
+    manager = make_manager(MockModel(noise), context_length=512, num_blocks=256)
     return Model(manager, manager.models()[0])
 
 
@@ -187,22 +187,65 @@ def test_smollm2_lies_near_itself_on_the_reference_backend(
     assert report["perplexity"] == pytest.approx(report["against_perplexity"], rel=0.1)
 
 
+def test_tasks_of_our_own_or_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(eval_command, "load", lambda name, **options: mock())
+    model, items = tmp_path / "model.gguf", tmp_path / "items"
+    model.write_bytes(b"never read")
+    items.write_text('{"query": "a", "choices": ["b", "c"], "gold": 0}\n')
+    assert cli.main(["eval", "choice", str(model), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["items"] > 20
+    assert cli.main(["eval", "choice", str(model), str(items)]) == 0
+    assert "50.00% by chance (1 items)" in capsys.readouterr().out
+    assert cli.main(["eval", "needle", str(model), "--length", "300"]) == 0
+    table = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert table == [
+        ["TOKENS", "0% DEEP", "25% DEEP", "50% DEEP", "75% DEEP", "100% DEEP"],
+        ["300", *["no"] * 5],
+    ]
+    items.write_text("{}")
+    assert cli.main(["eval", "calls", str(model), str(items)]) == 2
+    assert "items, line 1: no task" in capsys.readouterr().err
+
+
 @pytest.mark.weights
 def test_a_table_of_several_models(
     smollm2: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text").write_text(TEXT * 8)
-    model = str(smollm2)
-    words = ["eval", "table", model, model, str(tmp_path / "text"), "--context", "32"]
-    words += ["--chunks", "1"]
+    (tmp_path / "items").write_text('{"query": "The sky is", "choices": ["blue", "x"], "gold": 0}')
+    model, picture = str(smollm2), tmp_path / "picture.svg"
+    words = ["eval", "table", model, "--text", str(tmp_path / "text"), "--context", "32"]
+    words += ["--chunks", "1", "--kv-cache-types", "f16,q8_0", "--picture", str(picture)]
+    words += ["--choice-file", str(tmp_path / "items")]
     assert cli.main([*words, "--against", model]) == 0
-    heading, first, second = capsys.readouterr().out.splitlines()
+    heading, first, second, _, chosen = capsys.readouterr().out.splitlines()
     assert heading.split("\t") == [
-        *("MODEL", "WEIGHTS", "BITS", "PERPLEXITY", "+/-", "KL", "SAME TOP")
+        *("MODEL", "KV CACHE", "WEIGHTS", "BITS", "CACHE", "FITS"),
+        *("PERPLEXITY", "+/-", "KL", "SAME TOP", "CHOICE"),
     ]
-    assert first == second
-    assert first.split("\t")[-2:] == ["0", "100.00%"]
+    assert first.split("\t")[-3:] == ["0", "100.00%", "100.0%"]
+    assert second.split("\t")[1] == "q8_0"
+    assert chosen.split() == ["best", "kl", "that", "fits", "here", f"{model},", "f16"]
+    assert picture.read_text().count("<circle") == 2
     assert cli.main([*words, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert rows[0] == rows[1] and rows[0]["kl"] is None
-    assert 4 < rows[0]["bits_per_weight"] < 7
+    said = json.loads(capsys.readouterr().out)
+    assert [row["kv_cache_type"] for row in said["rows"]] == ["f16", "q8_0"]
+    assert said["rows"][0]["kl"] is None and said["best"] in said["rows"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "nothing to measure"),
+        (["--choice", "--against", "m"], "give --text FILE"),
+        (["--choice", "--kv-cache-types", "f16,q9"], "kv_cache_type is 'q9'"),
+        (["--choice-file", "missing.jsonl"], "missing.jsonl"),
+    ],
+)
+def test_a_table_that_cannot_be(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["eval", "table", "model.gguf", *words]) == 2
+    assert said in capsys.readouterr().err
