@@ -31,6 +31,13 @@ def consumers(
     params, context = resolve(request.params, model.info.sampling), model.info.context_length
     if len(prompt) >= context:  # also said by the scheduler, but here before any thread
         raise ContextOverflow(len(prompt), context)
+    most = model.engine.most_kept_tokens
+    if request.keep_prompt and len(prompt) > most:
+        raise RequestError(
+            f"the prompt has {len(prompt)} tokens: this cache can keep {most}; keep fewer, or load "
+            "the model with more memory or fewer tokens of context",
+            "keep_prompt",
+        )
     room = context - len(prompt)
     sequence = Sequence(
         0,
@@ -38,6 +45,7 @@ def consumers(
         len(prompt),
         params,
         seed=int.from_bytes(os.urandom(8)) if params.seed is None else params.seed,
+        keeps_prompt=request.keep_prompt,
         is_background=_is_background(request),
         adapter_scales=_adapter_scales(request, model.info),
     )

@@ -109,13 +109,19 @@ class Engine:
         self._abort(self._consumers.of_request(request_id))
 
     def clear_cache(self) -> None:
-        """Forgets what was computed before; what runs goes on."""
+        """Forgets what was computed before, kept or not; what runs goes on."""
+        self._scheduler.tables.pins.forget_kept()
         self._scheduler.tables.tree.clear()
 
     @property
     def store(self) -> BlockStore:
         """Where blocks lie. Those of a pin may be read in any thread."""
         return self._runner.store
+
+    @property
+    def most_kept_tokens(self) -> int:
+        """Tokens of the longest prompt that the cache can be asked to keep. Any thread may ask."""
+        return self._scheduler.tables.pins.most_kept_tokens
 
     def pin(self, ids: Seq[int], scales: Scales) -> Pin:
         """Holds what the cache has of these tokens, as it is now, until it is unpinned."""

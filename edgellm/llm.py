@@ -31,6 +31,7 @@ from edgellm.types import (
     Session,
     SessionInfo,
     TokenEvent,
+    Usage,
 )
 
 Ids = Iterable[int]
@@ -165,6 +166,18 @@ class Model:
         defaults. adapters: see Request.
         """
         return collect(self.stream(prompt, params, adapters))
+
+    def keep(self, prompt: str | Ids) -> Usage:
+        """Computes a prompt and has the cache keep it, such as a system prompt of many answers.
+
+        It stays until the model is closed or newer ones need its place: all of them take at most
+        half of the cache. RequestError when it is longer than that.
+        """
+        given = prompt if isinstance(prompt, str) else tuple(prompt)
+        params = SamplingParams(max_tokens=0)
+        return collect(
+            self._events(Request(given, params, model=self.info.name, keep_prompt=True))
+        ).usage
 
     def chat(
         self,

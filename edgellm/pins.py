@@ -1,6 +1,8 @@
-"""Prefixes held by something that is no sequence: read to be saved, filled to be restored.
+"""Prefixes held by something that is no sequence: read to be saved, filled to be restored, or kept.
 
-Knows nothing of sequences, nor of who pins and why. Plain Python.
+What is kept stays until newer ones need its place: all of it takes half of each pool at most, and
+leaves one whole context, so that no sequence waits for it. Knows nothing of sequences, nor of who
+pins and why. Plain Python.
 """
 
 from collections.abc import Sequence as Seq
@@ -8,7 +10,7 @@ from dataclasses import dataclass
 
 from edgellm.block_pool import BlockPool
 from edgellm.limits import Limits
-from edgellm.prefix_nodes import Hit, Scales
+from edgellm.prefix_nodes import Hit, Scales, same_scales
 from edgellm.prefix_tree import PrefixTree
 
 
@@ -43,10 +45,41 @@ class Pins:
         self._limits = limits
         self._states = states
         self._pins: list[Pin] = []
+        self._kept: list[Pin] = []  # of those, the oldest first
 
     @property
     def is_empty(self) -> bool:
-        return not self._pins
+        """Whether all that is pinned is kept, and nobody need wait for anything."""
+        return len(self._pins) == len(self._kept)
+
+    @property
+    def most_kept_tokens(self) -> int:
+        """Tokens of the longest prefix that can be kept."""
+        if self._states is not None and not self._spare_states:
+            return 0
+        most = self._limits.context_length
+        for group, window in enumerate(self._limits.windows):
+            blocks = self._spare_blocks(group)
+            if window is None or self._limits.blocks_of(window) >= blocks:
+                most = min(most, blocks * self._limits.block_size)
+        return most
+
+    def keep(self, ids: Seq[int], scales: Scales = ()) -> None:
+        """Keeps what the cache has of `ids`, in place of older ones where room for it is short."""
+        kept = self.pin(ids, scales)
+        for old in list(self._kept):
+            if old.token_ids == kept.token_ids[: len(old.token_ids)] and same_scales(
+                old.scales, scales
+            ):
+                self.unpin(old)
+        self._kept.append(kept)
+        while not self._has_room():
+            self.unpin(self._kept[0])
+
+    def forget_kept(self) -> None:
+        """Lets go of all that is kept."""
+        while self._kept:
+            self.unpin(self._kept[0])
 
     def pin(self, ids: Seq[int], scales: Scales = ()) -> Pin:
         """Holds the longest cached prefix of `ids`, perhaps of no tokens."""
@@ -115,10 +148,30 @@ class Pins:
     def unpin(self, pin: Pin) -> None:
         """Lets go of a pinned prefix."""
         self._pins.remove(pin)
+        if pin in self._kept:
+            self._kept.remove(pin)
         for pool, blocks in zip(self._pools, pin.blocks, strict=True):
             pool.free(reversed(blocks))
         if self._states is not None and pin.state is not None:
             self._states.free([pin.state])
+
+    def _spare_blocks(self, group: int) -> int:
+        """Blocks of a group that what is kept may take."""
+        total = self._pools[group].num_blocks
+        return min(total // 2, total - self._limits.blocks(group, self._limits.context_length))
+
+    @property
+    def _spare_states(self) -> int:
+        total = 0 if self._states is None else self._states.num_blocks
+        return min(total // 2, total - self._limits.max_num_seqs)
+
+    def _has_room(self) -> bool:
+        for group in range(len(self._pools)):
+            held = {block for pin in self._kept for block in pin.blocks[group]}
+            if len(held) > self._spare_blocks(group):
+                return False
+        states = {pin.state for pin in self._kept if pin.state is not None}
+        return self._states is None or len(states) <= self._spare_states
 
     def blocks(self, group: int) -> list[list[int]]:
         """Of every pin, what it holds of a group."""

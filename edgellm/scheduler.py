@@ -63,7 +63,11 @@ class Scheduler:
         """Forgets a sequence, at whatever point it is; the cache keeps what it computed."""
         if sequence in self.running:
             self.running.remove(sequence)
+            prompt = sequence.token_ids[: sequence.num_prompt_tokens]
+            is_computed = sequence.num_computed_tokens >= len(prompt)
             self.tables.release(sequence)
+            if sequence.keeps_prompt and is_computed:
+                self.tables.pins.keep(prompt, sequence.adapter_scales)
         else:
             self.waiting.remove(sequence)
 

@@ -24,7 +24,8 @@ class Sequence:
     chunk with the token before them, all logits reported, and may be rolled back.
     parting: how many first tokens others had too, where no recurrent state is kept yet: it will be.
     num_cached_tokens: tokens found in the cache when the sequence was first let in; None before.
-    is_background: others go first. turn: the place in the order in which sequences are served.
+    keeps_prompt: when it ends the cache keeps its prompt, unused or not, as long as newer ones let
+    it. is_background: others go first. turn: the place in the order in which sequences are served.
     """
 
     seq_id: int
@@ -36,6 +37,7 @@ class Sequence:
     score_from: int | None = None
     wants_hidden: bool = False
     num_draft_tokens: int = 0
+    keeps_prompt: bool = False
     is_background: bool = False
     turn: int = 0
     num_computed_tokens: int = 0
@@ -55,6 +57,7 @@ class Sequence:
             params=self.params,
             sample_index=sample_index,
             seed=self.seed,
+            keeps_prompt=self.keeps_prompt,
             is_background=self.is_background,
             adapter_scales=self.adapter_scales,
         )

@@ -63,6 +63,8 @@ class Request:
     background request lets interactive ones go first, though not for ever. adapters: the scales of
     the model's adapters by name, 0 for those left out; None: as the model was loaded. keep_alive:
     seconds that the model stays in memory unused after this, negative for ever; None: as it was.
+    keep_prompt: the prompt stays in the cache however long it is not used, until the model goes or
+    newer ones that are kept need its place: they take at most half of the cache.
     """
 
     prompt: str | tuple[int, ...]
@@ -76,6 +78,7 @@ class Request:
     priority: Priority = "interactive"
     adapters: Mapping[str, float] | None = None
     keep_alive: float | None = None
+    keep_prompt: bool = False
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,13 @@ def sequence(
     return Sequence(seq_id, tokens, len(tokens), SamplingParams(), score_from=score_from)
 
 
-Prefix = tuple[int, ...]
+Prefix = tuple[tuple[float, ...], tuple[int, ...]]  # scales of adapters, tokens
 Contents = list[Prefix | None]  # of all slots of a pin, in order
+
+
+def prefix_of(seq: Sequence, count: int) -> Prefix:
+    """What its first tokens are computed to, which depends on the adapters it takes."""
+    return seq.adapter_scales, tuple(seq.token_ids[:count])
 
 
 class Driver:
@@ -111,7 +116,7 @@ class Driver:
                 table = seq.block_tables[group]
                 for position in range(first, first + chunk.count):
                     block, offset = divmod(position, limits.block_size)
-                    prefix = tuple(seq.token_ids[: position + 1])
+                    prefix = prefix_of(seq, position + 1)
                     self.written[group, table[block], offset] = prefix
         for chunk in chunks:
             seq, first = chunk.sequence, chunk.sequence.num_computed_tokens
@@ -120,12 +125,12 @@ class Driver:
                 oldest = 0 if window is None else max(0, first - window + 1)
                 for position in range(oldest, first + chunk.count):
                     block, offset = divmod(position, limits.block_size)
-                    prefix = tuple(seq.token_ids[: position + 1])
+                    prefix = prefix_of(seq, position + 1)
                     assert self.written[group, table[block], offset] == prefix
             if seq.state_slot is not None:
                 if first:  # a state at the beginning is fresh
-                    assert self.states[seq.state_slot] == tuple(seq.token_ids[:first])
-                self.states[seq.state_slot] = tuple(seq.token_ids[: first + chunk.count])
+                    assert self.states[seq.state_slot] == prefix_of(seq, first)
+                self.states[seq.state_slot] = prefix_of(seq, first + chunk.count)
 
     def sample(self, chunk: Chunk) -> None:
         seq = chunk.sequence

@@ -14,11 +14,13 @@ from hypothesis.stateful import (
 )
 
 from edgellm.pins import Pin
+from edgellm.prefix_nodes import Scales
 from edgellm.sequence import Sequence
 from tests.scheduler_driver import Contents, Driver, make, sequence
 
 CONTEXT = 40
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=CONTEXT)  # many prefixes are shared
+SCALES = st.sampled_from(((), (1.0,), (0.5,)))  # of one adapter
 
 
 class Answering(Driver):
@@ -29,7 +31,8 @@ class Answering(Driver):
 
 
 class Machine(RuleBasedStateMachine):
-    """Adds, forks, guesses, takes back, aborts, pins, saves, evicts, and runs steps in between."""
+    """Adds, forks, guesses, takes back, aborts, pins, saves, keeps, evicts, and runs steps in
+    between, with an adapter and without."""
 
     windows: tuple[int | None, ...] = (None, 6)
     num_states: int | None = None
@@ -54,9 +57,10 @@ class Machine(RuleBasedStateMachine):
     def scheduler(self) -> Any:
         return self.driver.scheduler
 
-    def new(self, token_ids: list[int], score_from: int | None = None) -> Sequence:
+    def new(self, token_ids: list[int], scales: Scales, score_from: int | None = None) -> Sequence:
         self.count += 1
         made = sequence(self.count, 0, score_from, token_ids)
+        made.adapter_scales = scales
         made.sample_index = self.count % 3
         self.live.append(made)
         return made
@@ -64,15 +68,24 @@ class Machine(RuleBasedStateMachine):
     def running(self) -> list[Sequence]:
         return [s for s in self.live if s in self.scheduler.running and s.score_from is None]
 
-    @rule(token_ids=TOKENS, answer=st.integers(1, 12), background=st.booleans())
-    def add(self, token_ids: list[int], answer: int, background: bool) -> None:
-        made = self.new(token_ids[: CONTEXT - 1])
+    @rule(
+        token_ids=TOKENS,
+        scales=SCALES,
+        answer=st.integers(1, 12),
+        background=st.booleans(),
+        keeps=st.booleans(),
+    )
+    def add(
+        self, token_ids: list[int], scales: Scales, answer: int, background: bool, keeps: bool
+    ) -> None:
+        made = self.new(token_ids[: CONTEXT - 1], scales)
         made.is_background = background
+        made.keeps_prompt = keeps
         self.driver.add(made, min(answer, CONTEXT - len(made.token_ids)))
 
-    @rule(token_ids=TOKENS, start=st.integers(0, CONTEXT))
-    def score(self, token_ids: list[int], start: int) -> None:
-        self.driver.add(self.new(token_ids, score_from=min(start, len(token_ids) - 1)))
+    @rule(token_ids=TOKENS, scales=SCALES, start=st.integers(0, CONTEXT))
+    def score(self, token_ids: list[int], scales: Scales, start: int) -> None:
+        self.driver.add(self.new(token_ids, scales, score_from=min(start, len(token_ids) - 1)))
 
     @precondition(lambda self: self.running())
     @rule(number=st.integers(0, 99), more=st.integers(1, 6))
@@ -82,7 +95,7 @@ class Machine(RuleBasedStateMachine):
         room = CONTEXT - done - 1
         if room < 1:
             return
-        child = self.new([*parent.token_ids[:done], number % 2])
+        child = self.new([*parent.token_ids[:done], number % 2], parent.adapter_scales)
         self.scheduler.fork(parent, child)
         self.driver.answers[child.seq_id] = min(more, CONTEXT - len(child.token_ids))
         if self.driver.answers[child.seq_id] < 1:
@@ -117,20 +130,20 @@ class Machine(RuleBasedStateMachine):
         self.aborted.add(seq.seq_id)
 
     @precondition(lambda self: self.num_blocks > 20 and not self.pins)
-    @rule(token_ids=TOKENS)
-    def pin(self, token_ids: list[int]) -> None:
-        self.pins.append(self.scheduler.tables.pins.pin(token_ids))
+    @rule(token_ids=TOKENS, scales=SCALES)
+    def pin(self, token_ids: list[int], scales: Scales) -> None:
+        self.pins.append(self.scheduler.tables.pins.pin(token_ids, scales))
 
     @precondition(lambda self: self.pins)
     @rule()
     def unpin(self) -> None:
         self.scheduler.tables.pins.unpin(self.pins.pop())
 
-    @rule(token_ids=TOKENS)
-    def save(self, token_ids: list[int]) -> None:
+    @rule(token_ids=TOKENS, scales=SCALES)
+    def save(self, token_ids: list[int], scales: Scales) -> None:
         """Keeps what is stored of a prefix, as a session on disk would."""
         self.driver.run_copies()
-        pin = self.scheduler.tables.pins.pin(token_ids)
+        pin = self.scheduler.tables.pins.pin(token_ids, scales)
         self.saved.append((pin, self.driver.contents(pin)))
         self.scheduler.tables.pins.unpin(pin)
 
@@ -142,7 +155,7 @@ class Machine(RuleBasedStateMachine):
         tables, counts = self.scheduler.tables, [len(blocks) for blocks in old.blocks]
         has_state = self.num_states is not None and len(old.token_ids) > 0
         assert tables.pins.fits(len(old.token_ids), old.first, counts, has_state)
-        pin = tables.pins.make_room(old.token_ids, old.first, counts, has_state)
+        pin = tables.pins.make_room(old.token_ids, old.first, counts, has_state, old.scales)
         if pin is not None:
             self.driver.fill(pin, contents)
             tables.pins.adopt(pin)
@@ -152,6 +165,14 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def clear(self) -> None:
         self.scheduler.tables.tree.clear()
+
+    @rule(token_ids=TOKENS, scales=SCALES)
+    def keep(self, token_ids: list[int], scales: Scales) -> None:
+        self.scheduler.tables.pins.keep(token_ids, scales)
+
+    @rule()
+    def forget_kept(self) -> None:
+        self.scheduler.tables.pins.forget_kept()
 
     @rule(steps=st.integers(1, 6))
     def step(self, steps: int) -> None:
@@ -164,12 +185,23 @@ class Machine(RuleBasedStateMachine):
         if hasattr(self, "driver"):
             self.scheduler.check_integrity()
 
+    @invariant()
+    def kept_leaves_half_and_one_context(self) -> None:
+        if not hasattr(self, "driver") or self.pins:
+            return
+        pins, limits = self.scheduler.tables.pins, self.scheduler.limits
+        for group, pool in enumerate(self.scheduler.tables.pools):
+            kept = {block for blocks in pins.blocks(group) for block in blocks}
+            assert 2 * len(kept) <= pool.num_blocks
+            assert len(kept) + limits.blocks(group, CONTEXT) <= pool.num_blocks
+
     def teardown(self) -> None:
         if not hasattr(self, "driver"):
             return
         while self.pins:
             self.unpin()
         self.driver.run()
+        self.scheduler.tables.pins.forget_kept()
         assert self.driver.finished == self.driver.answers.keys() - self.aborted
         for pool in self.scheduler.tables.pools:
             assert pool.num_free == pool.num_blocks
