@@ -30,6 +30,21 @@ def test_what_it_points_to_is_there() -> None:
         assert (ROOT / target).exists(), target
 
 
+ADDING = (ROOT / "docs" / "adding.md").read_text("utf-8")
+_FILE = r"`((?:edgellm|kernels|gguf_loader|tui|tests|docs)/[a-z_/.]+)`"
+
+
+def test_the_recipes_name_what_is_there() -> None:
+    named = re.findall(_FILE, ADDING)
+    assert named
+    for path in named:
+        assert (ROOT / path).exists(), path
+    for name, path in re.findall(rf"`(\w+)`\s+(?:in|of)\s+{_FILE}", ADDING):
+        where = ROOT / path
+        files = [where] if where.is_file() else where.rglob("*.py")
+        assert any(name in file.read_text("utf-8") for file in files), f"{name} in {path}"
+
+
 def test_the_tree_is_the_checkouts() -> None:
     (tree,) = re.findall(r"```\n(gguf_loader/.*?)```", README, re.DOTALL)
     folder = ROOT
