@@ -134,18 +134,12 @@ class Scheduler:
         """
         self._steps += 1
         self._admit()
-        planned: dict[Sequence, Chunk] = {}
-        rows = self.limits.max_logits_rows
-        for sequence, share in self._shares():
-            if sequence not in self.running:
-                continue  # preempted for an older one
-            count, logits = self._cut(sequence, share, rows)
-            if count and self._reserve(sequence, count, planned):
-                planned[sequence] = Chunk(sequence, count, logits, sequence.is_decode)
-                rows -= count if sequence.score_from is not None and logits == "all" else 0
+        planned = self._plan(self._shares(is_alone=False))
+        if not planned:  # no block for the decodes that prefill was to wait for
+            planned = self._plan(self._shares(is_alone=True))
         if not planned and self.has_work and self.tables.pins.is_empty:
             raise RuntimeError("there is work, and no step can be planned")
-        return list(planned.values())
+        return planned
 
     def take_copies(self) -> list[BlockCopy]:
         """Blocks to be copied, in this order, before the step that was planned last runs."""
@@ -229,8 +223,24 @@ class Scheduler:
                 return False
         return True
 
-    def _shares(self) -> list[tuple[Sequence, int]]:
-        """Who may compute how many tokens in this step, those that go first ahead."""
+    def _plan(self, shares: list[tuple[Sequence, int]]) -> list[Chunk]:
+        """A chunk for each share that can be used, within the rows of logits of a step."""
+        planned: dict[Sequence, Chunk] = {}
+        rows = self.limits.max_logits_rows
+        for sequence, share in shares:
+            if sequence not in self.running:
+                continue  # preempted for an older one
+            count, logits = self._cut(sequence, share, rows)
+            if count and self._reserve(sequence, count, planned):
+                planned[sequence] = Chunk(sequence, count, logits, sequence.is_decode)
+                rows -= count if sequence.score_from is not None and logits == "all" else 0
+        return list(planned.values())
+
+    def _shares(self, is_alone: bool) -> list[tuple[Sequence, int]]:
+        """Who may compute how many tokens in this step, those that go first ahead.
+
+        is_alone: no decode can run, so that prefill has no reason to wait.
+        """
         if not self.limits.is_causal:
             return _whole(self.limits.token_budget, self.running)
         decodes = [s for s in self.running if s.is_decode]
@@ -239,7 +249,7 @@ class Scheduler:
         rows = sum(share for _, share in shares)
         budget = max(1, self.limits.token_budget - rows)
         if self.cost is not None:
-            budget = min(budget, self.cost.prefill_tokens(rows))
+            budget = min(budget, self.cost.prefill_tokens(0 if is_alone else rows))
         return shares + _share_out(budget, prefills)
 
     def _cut(self, sequence: Sequence, share: int, rows: int) -> tuple[int, LogitsRows]:

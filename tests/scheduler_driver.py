@@ -5,6 +5,7 @@ from edgellm.limits import Limits
 from edgellm.pins import Pin
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import Chunk, Sequence
+from edgellm.step_cost import StepCost
 from edgellm.types import SamplingParams
 
 WINDOW = 6
@@ -33,6 +34,16 @@ def sequence(
     """Tokens that no other sequence has, unless told which."""
     tokens = list(token_ids or range(100 * seq_id, 100 * seq_id + num_tokens))
     return Sequence(seq_id, tokens, len(tokens), SamplingParams(), score_from=score_from)
+
+
+class Stingy(StepCost):
+    """Lets two prompt tokens in beside every fourth step of decodes."""
+
+    asked = 0
+
+    def prefill_tokens(self, decode_rows: int) -> int:
+        self.asked += 1
+        return 2 if self.asked % 4 == 0 or not decode_rows else 0
 
 
 Prefix = tuple[tuple[float, ...], tuple[int, ...]]  # scales of adapters, tokens

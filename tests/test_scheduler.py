@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.sequence import Chunk, Sequence
-from tests.scheduler_driver import Driver, make, sequence
+from tests.scheduler_driver import Driver, Stingy, make, sequence
 
 
 def counts(chunks: list[Chunk]) -> dict[int, tuple[int, str]]:
@@ -415,3 +415,16 @@ def test_a_fork_goes_on_from_what_is_computed() -> None:
     assert counts(driver.step()) == {0: (1, "last"), 1: (1, "last")}
     driver.run()
     assert driver.finished == {0, 1}
+
+
+def test_prefill_does_not_wait_for_decodes_that_no_block_is_left_for() -> None:
+    """The older one was to let the newer decode go first, which has no room to."""
+    driver = Driver(make(num_blocks=12, windows=(None,)))
+    driver.scheduler.cost = Stingy()
+    driver.add(sequence(1, 36), answer=1)
+    driver.add(sequence(2, 4), answer=36)
+    for _ in range(200):
+        if not driver.scheduler.has_work:
+            break
+        driver.step()
+    assert driver.finished == {1, 2}

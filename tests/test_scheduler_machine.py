@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 from edgellm.pins import Pin
 from edgellm.prefix_nodes import Scales
 from edgellm.sequence import Sequence
-from tests.scheduler_driver import Contents, Driver, make, sequence
+from tests.scheduler_driver import Contents, Driver, Stingy, make, sequence
 
 CONTEXT = 40
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=CONTEXT)  # many prefixes are shared
@@ -46,12 +46,13 @@ class Machine(RuleBasedStateMachine):
         self.aborted: set[int] = set()
         self.count = 0
 
-    @initialize(num_blocks=st.integers(10, 26))
-    def start(self, num_blocks: int) -> None:
+    @initialize(num_blocks=st.integers(10, 26), is_stingy=st.booleans())
+    def start(self, num_blocks: int, is_stingy: bool) -> None:
         self.num_blocks = num_blocks  # a pin of one context leaves another one only then
         self.driver = Answering(
             make(num_blocks, CONTEXT, windows=self.windows, num_states=self.num_states)
         )
+        self.scheduler.cost = Stingy() if is_stingy else None
 
     @property
     def scheduler(self) -> Any:
