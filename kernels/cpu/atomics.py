@@ -1,4 +1,4 @@
-"""Atomic words, indirect calls and processor modes inside Numba-compiled functions.
+"""Atomic words, waiting, indirect calls and processor modes inside Numba-compiled functions.
 
 Imported only when something has to be compiled.
 """
@@ -44,6 +44,13 @@ def pause(b: Any) -> None:
     """Tells the core that this is a waiting loop."""
     if host_isa().is_x86:
         emit_call(b, "llvm.x86.sse2.pause", ir.VoidType(), [])
+
+
+@fixed_intrinsic(types.void, types.int64)
+def ask_for(b: Any, address: Any) -> None:
+    """Has the line at an address brought to the second-level cache, if it is in memory."""
+    byte = b.inttoptr(address, I8.as_pointer())
+    emit_call(b, "llvm.prefetch.p0", ir.VoidType(), [byte, I32(0), I32(2), I32(1)])
 
 
 @fixed_intrinsic(types.void, types.int64, WORD, WORD, types.int64, types.int64)

@@ -85,14 +85,11 @@ class Executable:
         # Powers of two, so that growing is rare.
         capacity = {k: max(self._capacity[k], 1 << (n - 1).bit_length()) for k, n in wanted.items()}
         kept = [self._plan.buffers[value] for value in self._program.outputs.values()]
-        offsets, size = place(self._plan.calls, kept, capacity)
+        wait_after = waits(self._plan.calls)
+        offsets, size = place(self._plan.calls, wait_after, kept, capacity)
         arena = aligned_bytes(size)
         table = build_table(
-            self._plan.calls,
-            offsets,
-            arena.ctypes.data,
-            self._library.address,
-            waits(self._plan.calls, offsets, capacity),
+            self._plan.calls, offsets, arena.ctypes.data, self._library.address, wait_after
         )
         # All at once: an interrupt or a lack of memory must not leave a table of another size.
         self._capacity, self._offsets, self._arena, self._table = capacity, offsets, arena, table

@@ -22,12 +22,16 @@ ADAPTER_SCALES = 12  # float32 (rows, adapters)
 NUM_ADAPTERS = 13
 STEP_WORDS = 16
 
-# The op table: the kernel's address, then its args; the last word is 1 where all threads must
-# have finished before any goes on.
+# The op table: the kernel's address, then its args. The last word is 1 where all threads must have
+# finished before any goes on; those that wait may read ahead in the weights of the next product,
+# whose address and size are in the words before it.
 OP_WORDS = 24
 WAIT = OP_WORDS - 1
+NEXT_WEIGHT = OP_WORDS - 3
+NEXT_BYTES = OP_WORDS - 2
 
 SCRATCH_BYTES = 1 << 20
+LINE = 64  # bytes of a cache line
 MAX_HEAD_DIM = 1024
 MAX_POSITION = 1 << 30
 ROW_ALIGNMENT = 16  # floats: rows of values start and end on a cache line

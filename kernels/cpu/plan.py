@@ -45,7 +45,8 @@ class KernelCall:
     """One row of the op table before addresses are known.
 
     partition: how threads share the work, where another call that shares the same way may follow
-    without waiting: then each thread reads only what it wrote itself.
+    without waiting: then each thread reads only what it wrote itself. weight: address and bytes of
+    what is read whole, in order, each thread its even share.
     """
 
     key: KernelKey
@@ -53,6 +54,7 @@ class KernelCall:
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
     partition: Partition | None = None
+    weight: tuple[int, int] | None = None
 
 
 class Plan:
@@ -111,16 +113,18 @@ class Plan:
         partition: Partition | None = None,
         stores: tuple[Buffer, ...] = (),
         loads: tuple[Buffer, ...] = (),
+        weight: Weight | None = None,
     ) -> None:
         """Appends a call. Buffers among its words that no earlier call wrote are its outputs.
 
-        stores, loads: what it writes and reads beside those.
+        stores, loads: what it writes and reads beside those. weight: what is read in order.
         """
         used = [w.buffer for w in words if isinstance(w, BufferAddress)]
         reads = tuple(b for b in used if b in self._written)
         writes = tuple(b for b in used if b not in self._written)
         self._written.update(writes)
-        self.calls.append(KernelCall(key, words, reads + loads, writes + stores, partition))
+        read = None if weight is None else (int(weight.data.ctypes.data), weight.data.nbytes)
+        self.calls.append(KernelCall(key, words, reads + loads, writes + stores, partition, read))
 
     def vector(self, weight: Weight | None) -> int:
         """Address of a float32 vector, padded so that whole SIMD words may be read; 0 for none."""

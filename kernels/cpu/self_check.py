@@ -79,7 +79,8 @@ def _product(weight: Weight, x: Array, library: Library) -> Array:
     calls = plan.calls[1:]
     library.load(call.key for call in calls)
     rows: dict[Rows, int] = {"tokens": tokens, "outputs": tokens}
-    offsets, size = place(plan.calls, plan.buffers.values(), rows)
+    wait_after = [True] * len(plan.calls)
+    offsets, size = place(plan.calls, wait_after, plan.buffers.values(), rows)
     arena = aligned_bytes(size + layout.SCRATCH_BYTES)
 
     def rows_of(buffer: Buffer) -> Array:
@@ -90,7 +91,6 @@ def _product(weight: Weight, x: Array, library: Library) -> Array:
     step = np.zeros(layout.STEP_WORDS, np.int64)
     step[layout.NUM_TOKENS] = tokens
     step[layout.SCRATCH] = arena.ctypes.data + size
-    wait_after = [False] * len(calls)
-    for row in build_table(calls, offsets, arena.ctypes.data, library.address, wait_after):
+    for row in build_table(calls, offsets, arena.ctypes.data, library.address, wait_after[1:]):
         KERNEL_TYPE(int(row[0]))(row.ctypes.data + row.itemsize, step.ctypes.data, 0, 1)
     return rows_of(plan.buffers[result])[:, : weight.rows]

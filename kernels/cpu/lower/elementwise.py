@@ -107,7 +107,7 @@ def _matmul(plan: Plan, call: OpCall) -> None:
         product_kernel("matmul", weight),
         count_word(x), BufferAddress(operand), operand.row_bytes, plan.new(out), stride(out),
         address(weight), weight.data.strides[0], weight.rows, weight.columns,
-        *bias_and_scale(plan, call),
+        *bias_and_scale(plan, call), weight=weight,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ Shared words (int64) are described in team_words.py.
 import numpy as np
 
 from edgellm.kernels.cpu.atomics import (
+    ask_for,
     atomic_add,
     atomic_exchange_if,
     atomic_load,
@@ -17,8 +18,8 @@ from edgellm.kernels.cpu.atomics import (
     restore_float_mode,
     set_float_mode,
 )
-from edgellm.kernels.cpu.layout import OP_WORDS, WAIT
-from edgellm.kernels.cpu.ops.common import inline
+from edgellm.kernels.cpu.layout import LINE, NEXT_BYTES, NEXT_WEIGHT, OP_WORDS, WAIT
+from edgellm.kernels.cpu.ops.common import inline, split
 from edgellm.kernels.cpu.simd import offset, pointer
 from edgellm.kernels.cpu.team_words import (
     ACTIVE,
@@ -43,23 +44,32 @@ from edgellm.kernels.cpu.team_words import (
 )
 
 SPINS_BEFORE_YIELD = 2000
+MOST_AHEAD = 1 << 18  # bytes that a waiting thread asks for: they must stay in its cache
 
 
 @inline
-def barrier(team, threads):
-    """Returns once all threads have come here. The last one opens the next generation."""
+def barrier(team, threads, ahead, end):
+    """Returns once all threads have come here. The last one opens the next generation.
+
+    Who waits asks for the memory from `ahead` to `end`; returns how far that went.
+    """
     generation = atomic_load(offset(team, GENERATION))
     if atomic_add(offset(team, ARRIVED), 1) == threads - 1:
         atomic_store(offset(team, ARRIVED), 0)
         atomic_store(offset(team, GENERATION), generation + 1)
-        return
+        return ahead
     spins = 0
     while atomic_load(offset(team, GENERATION)) == generation:
-        pause()
+        if ahead < end:
+            ask_for(ahead)
+            ahead += LINE
+        else:
+            pause()
         spins += 1
         if spins == SPINS_BEFORE_YIELD:  # another process may hold the core we wait for
             spins = 0
             call_yield(team[YIELD_FUNCTION])
+    return ahead
 
 
 @inline
@@ -68,11 +78,17 @@ def run_ops(team, thread, threads):
     mode = set_float_mode()
     table = pointer(team[TABLE], np.int64)
     step = pointer(team[STEP], np.int64)
+    weight, ahead, end = 0, 0, 0
     for op in range(team[NUM_OPS]):
         row = offset(table, op * OP_WORDS)
         call_kernel(row[0], offset(row, 1), step, thread, threads)
         if threads > 1 and row[WAIT]:
-            barrier(team, threads)
+            if row[NEXT_WEIGHT] != weight:
+                weight = row[NEXT_WEIGHT]
+                begin, end = split(row[NEXT_BYTES], thread, threads)
+                ahead = weight + begin
+                end = min(weight + end, ahead + MOST_AHEAD)
+            ahead = barrier(team, threads, ahead, end)
     restore_float_mode(mode)
 
 

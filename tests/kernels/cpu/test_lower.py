@@ -46,7 +46,7 @@ def call_lists(draw: st.DrawFn) -> tuple[list[KernelCall], list[Buffer]]:
 @given(call_lists())
 def test_live_buffers_do_not_overlap(drawn: tuple[list[KernelCall], list[Buffer]]) -> None:
     calls, kept = drawn
-    offsets, size = place(calls, kept, ROWS)
+    offsets, size = place(calls, waits(calls), kept, ROWS)
     written = {b: i for i, call in enumerate(calls) for b in call.writes}
     last = {b: i for i, call in enumerate(calls) for b in (*call.reads, *call.writes)}
     last |= dict.fromkeys(kept, len(calls))
@@ -69,8 +69,8 @@ def test_no_call_meets_memory_in_use_without_a_wait(
     drawn: tuple[list[KernelCall], list[Buffer]],
 ) -> None:
     calls, kept = drawn
-    offsets, _ = place(calls, kept, ROWS)
-    wait_after = waits(calls, offsets, ROWS)
+    wait_after = waits(calls)
+    offsets, _ = place(calls, wait_after, kept, ROWS)
     assert wait_after[-1]
 
     def cells(buffers: tuple[Buffer, ...]) -> set[int]:
@@ -96,9 +96,7 @@ def test_no_call_meets_memory_in_use_without_a_wait(
 def test_products_of_one_input_run_without_a_wait_between() -> None:
     program = decoder(1)
     result = lower(program, storage(program, 1))
-    kept = [result.buffers[value] for value in program.outputs.values()]
-    offsets, _ = place(result.calls, kept, ROWS)
-    wait_after = waits(result.calls, offsets, ROWS)
+    wait_after = waits(result.calls)
     names = [call.key[0] for call in result.calls]
     first = next(i for i, name in enumerate(names) if name.endswith("matmul"))
     assert names[first : first + 3] == [names[first]] * 3
@@ -110,6 +108,6 @@ def test_room_is_used_again() -> None:
         program = decoder(layers)
         result = lower(program, storage(program, 1))
         kept = [result.buffers[value] for value in program.outputs.values()]
-        return place(result.calls, kept, ROWS)[1]
+        return place(result.calls, waits(result.calls), kept, ROWS)[1]
 
     assert arena(12) == arena(3)
