@@ -111,6 +111,10 @@ class Emit:
             value = self.b.insert_element(value, word, I32(lane))
         return widen(self.b, value, self.isa)
 
+    def heads(self, rows: list[Any], offset: int) -> list[Any]:
+        """The 16 bytes at `offset` of each row as four 32-bit words. Unused ones cost nothing."""
+        return [self.b.bitcast(v, self.dwords_type) for v in self.columns16(rows, offset)]
+
     def bytes_at(self, rows: list[Any], offset: int) -> Any:
         """The byte at `offset` of each row, zero-extended to 32 bits."""
         value: Any = ir.Constant(ir.VectorType(I8, self.lanes), ir.Undefined)
@@ -198,49 +202,60 @@ class Emit:
     def _mask(self, lanes: list[int]) -> ir.Constant:
         return ir.Constant(ir.VectorType(I32, len(lanes)), lanes)
 
-    def shift_right(self, value: Any, count: int) -> Any:
-        """Bytes as 32-bit lanes shifted; the caller masks what comes from the next byte."""
-        if count == 0:
-            return value
-        return self.b.bitcast(
-            self.b.lshr(self.b.bitcast(value, self.dwords_type), splat(self.dwords_type, count)),
-            self.bytes_type,
-        )
-
-    def shift_left(self, value: Any, count: int) -> Any:
-        """As shift_right, to the left."""
-        if count == 0:
-            return value
-        return self.b.bitcast(
-            self.b.shl(self.b.bitcast(value, self.dwords_type), splat(self.dwords_type, count)),
-            self.bytes_type,
-        )
-
     def masked(self, value: Any, mask: int) -> Any:
         """Every byte & mask."""
         return self.b.and_(value, splat(self.bytes_type, mask))
+
+    def moved(self, value: Any, shift: int, mask: int) -> Any:
+        """Every byte >> shift (<< -shift) & mask, which has none of the bits shifted in."""
+        b = self.b
+        if shift == 0:
+            return self.masked(value, mask)
+        if self.isa.has_gfni:
+            # Row 7 - i of each 8x8 matrix says which bits of a byte make bit i of the result.
+            rows = [1 << i + shift if mask >> i & 1 else 0 for i in range(7, -1, -1)]
+            matrix = ir.Constant(self.bytes_type, rows * (self.bytes_type.count // 8))
+            name = f"llvm.x86.vgf2p8affineqb.{8 * self.bytes_type.count}"
+            return emit_call(b, name, self.bytes_type, [value, matrix, I8(0)])
+        move, dwords = b.lshr if shift > 0 else b.shl, b.bitcast(value, self.dwords_type)
+        whole = move(dwords, splat(self.dwords_type, abs(shift)))
+        return self.masked(b.bitcast(whole, self.bytes_type), mask)
 
     def low_nibbles(self, value: Any) -> Any:
         return self.masked(value, 15)
 
     def high_nibbles(self, value: Any) -> Any:
-        return self.masked(self.shift_right(value, 4), 15)
+        return self.moved(value, 4, 15)
 
-    def spread_bit(self, dwords: Any, byte: int) -> Any:
-        """Bits 4 to 7 of byte `byte` of each lane: 16 in byte m of the lane where bit 4 + m is set.
+    def spread_bits(self, dwords: Any) -> list[Any]:
+        """8 vectors of bytes: 16 in byte m of a lane of vector j where its bit 4j + m is set."""
+        b, count = self.b, self.bytes_type.count
+        source = b.bitcast(dwords, self.bytes_type)
+        if self.isa.has_vbmi:
+            name = f"llvm.x86.avx512.pmultishift.qb.{8 * count}"
+            vectors = []
+            for j in range(8):  # the byte that has the wanted bit as its bit 4
+                first = [(32 * (i // 4 % 2) + 4 * j + i % 4 - 4) % 64 for i in range(count)]
+                control = ir.Constant(self.bytes_type, first)
+                byte = emit_call(b, name, self.bytes_type, [control, source])
+                vectors.append(self.masked(byte, 16))
+            return vectors
+        raised = self.moved(source, -4, 240)
+        return [self._spread(source if j % 2 else raised, j // 2) for j in range(8)]
+
+    def _spread(self, source: Any, byte: int) -> Any:
+        """16 in byte m of a lane where bit 4 + m of its byte `byte` is set.
 
         Any bit kept is at least 16, so the smaller of it and 16 is 16.
         """
-        source = self.b.bitcast(dwords, self.bytes_type)
         pick = [4 * (i // 4) + byte for i in range(4 * self.lanes)]
         repeated = self.b.shuffle_vector(source, source, self._mask(pick))
         bits = ir.Constant(self.bytes_type, [16 << (i % 4) for i in range(4 * self.lanes)])
-        kept = self.b.and_(repeated, bits)
         return emit_call(
             self.b,
             f"llvm.umin.v{self.bytes_type.count}i8",
             self.bytes_type,
-            [kept, splat(self.bytes_type, 16)],
+            [self.b.and_(repeated, bits), splat(self.bytes_type, 16)],
         )
 
     def lookup(self, table: list[int], index: Any) -> Any:

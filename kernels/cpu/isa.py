@@ -31,6 +31,8 @@ class Isa:
     has_avx2: bool = False  # and FMA and F16C
     has_vnni: bool = False
     has_wide_vnni: bool = False  # the same on 512-bit vectors
+    has_gfni: bool = False  # bit matrices times bytes
+    has_vbmi: bool = False  # any eight neighbouring bits of a 64-bit word as a byte
     has_dotprod: bool = False
 
     @property
@@ -42,11 +44,13 @@ class Isa:
 @dataclass(frozen=True)
 class _Variant:
     """needs: LLVM features of the processor. without: those switched off when it is asked for by
-    name; what builds on them goes with them. has: fields of Isa that are true."""
+    name; what builds on them goes with them. has: fields of Isa that are true. may: those that are
+    true where the processor has that feature, too."""
 
     needs: tuple[str, ...]
     without: tuple[str, ...]
     has: tuple[str, ...]
+    may: tuple[tuple[str, str], ...] = ()
 
 
 _AVX2 = ("avx2", "fma", "f16c")
@@ -54,8 +58,15 @@ _AVX512 = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
 # By whether the processor is an x86; the best variant first.
 _VARIANTS: dict[bool, dict[str, _Variant]] = {
     True: {
-        "avx512-vnni": _Variant(_AVX2 + _AVX512, (), ("has_avx2", "has_vnni", "has_wide_vnni")),
-        "avx-vnni": _Variant((*_AVX2, "avxvnni"), ("avx512f",), ("has_avx2", "has_vnni")),
+        "avx512-vnni": _Variant(
+            _AVX2 + _AVX512,
+            (),
+            ("has_avx2", "has_vnni", "has_wide_vnni"),
+            (("gfni", "has_gfni"), ("avx512vbmi", "has_vbmi")),
+        ),
+        "avx-vnni": _Variant(
+            (*_AVX2, "avxvnni"), ("avx512f",), ("has_avx2", "has_vnni"), (("gfni", "has_gfni"),)
+        ),
         "avx2": _Variant(_AVX2, ("avx512f", "avxvnni"), ("has_avx2",)),
         "portable": _Variant((), ("avx",), ()),
     },
@@ -118,6 +129,7 @@ def variant(name: str | None, host: Processor) -> Isa:
         is_x86=host.is_x86,
         vector_registers=32 if many or not host.is_x86 else 16,
         **dict.fromkeys(row.has, True),
+        **{field: host.has(feature) for feature, field in row.may},
     )
 
 

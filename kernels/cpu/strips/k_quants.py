@@ -11,14 +11,14 @@ from edgellm.kernels.cpu.strips.strip import Block, Group, Strip
 def _k_head(emit: Emit, rows: list[Any]) -> tuple[Callable[[int], Any], Callable[[int], Any]]:
     """Scales and minima of Q4_K and Q5_K from the 16 bytes at the start; see k_quants.py."""
     b = emit.b
-    words = [b.bitcast(v, emit.dwords_type) for v in emit.columns16(rows, 0)]
+    words = emit.heads(rows, 0)
     d, dmin = emit.low_half(words[0]), b.fneg(emit.high_half(words[0]))
 
     def six_bits(low: Any, high: Any, high_shift: int) -> tuple[Any, Any]:
         """Four 6-bit numbers: from `low` alone, and from a nibble with the top bits of `low`."""
         first = emit.masked(b.bitcast(low, emit.bytes_type), 63)
-        nibble = emit.masked(emit.shift_right(b.bitcast(high, emit.bytes_type), high_shift), 15)
-        top = emit.masked(emit.shift_right(b.bitcast(low, emit.bytes_type), 2), 48)
+        nibble = emit.moved(b.bitcast(high, emit.bytes_type), high_shift, 15)
+        top = emit.moved(b.bitcast(low, emit.bytes_type), 2, 48)
         return b.bitcast(first, emit.dwords_type), b.bitcast(b.or_(nibble, top), emit.dwords_type)
 
     scales = six_bits(words[1], words[3], 0)
@@ -49,11 +49,7 @@ def _q5_k(emit: Emit, rows: list[Any]) -> Block:
     scale, minimum = _k_head(emit, rows)
 
     def with_high(low: list[Any], high: list[Any], i: int) -> list[Any]:
-        move = emit.shift_left if i < 4 else emit.shift_right
-        return [
-            emit.b.or_(v, emit.masked(move(h, abs(4 - i)), 16))
-            for v, h in zip(low, high, strict=True)
-        ]
+        return [emit.b.or_(v, emit.moved(h, i - 4, 16)) for v, h in zip(low, high, strict=True)]
 
     def groups() -> Iterator[Group]:
         high = emit.columns32(rows, 16)
@@ -82,12 +78,10 @@ def _q6_k(emit: Emit, rows: list[Any]) -> Block:
                 for p in range(4):
                     source = second if p % 2 else first
                     nibble = emit.low_nibbles if p < 2 else emit.high_nibbles
-                    move = emit.shift_left if p < 2 else emit.shift_right
-                    count = (4, 2, 0, 2)[p]
                     yield (
                         8 * half + 2 * p + c,
                         [
-                            b.or_(nibble(s), emit.masked(move(h, count), 48))
+                            b.or_(nibble(s), emit.moved(h, 2 * p - 4, 48))
                             for s, h in zip(source, high, strict=True)
                         ],
                     )
@@ -119,7 +113,7 @@ def _two_bits(emit: Emit, rows: list[Any], start: int) -> Iterator[Group]:
             for p in range(4):
                 yield (
                     8 * half + 2 * p + c,
-                    [emit.masked(emit.shift_right(v, 2 * p), 3) for v in columns],
+                    [emit.moved(v, 2 * p, 3) for v in columns],
                 )
 
 
@@ -141,13 +135,12 @@ def _q3_k(emit: Emit, rows: list[Any]) -> Block:
                 columns = emit.columns16(rows, 32 + 32 * half + 16 * c)
                 for p in range(4):
                     bit = 4 * half + p
-                    move = emit.shift_left if bit < 2 else emit.shift_right
                     yield (
                         8 * half + 2 * p + c,
                         [
                             b.or_(
-                                emit.masked(emit.shift_right(v, 2 * p), 3),
-                                emit.masked(move(m, abs(2 - bit)), 4),
+                                emit.moved(v, 2 * p, 3),
+                                emit.moved(m, bit - 2, 4),
                             )
                             for v, m in zip(columns, mask, strict=True)
                         ],

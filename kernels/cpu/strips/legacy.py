@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from edgellm.kernels.cpu.emit import Domain, Emit, signed_domain
+from edgellm.kernels.cpu.emit import Domain, Emit, signed_domain, splat
 from edgellm.kernels.cpu.isa import Isa
 from edgellm.kernels.cpu.strips.strip import Block, Strip, constant, nibbles
 
@@ -21,26 +21,23 @@ def _q4_1(emit: Emit, rows: list[Any]) -> Block:
     )
 
 
-def _five_bits(emit: Emit, rows: list[Any], start: int) -> list[Any]:
-    """The 4 high-bit bytes at `start` over the nibbles after them."""
-    high = emit.dwords(rows, start)
-    raised = emit.b.bitcast(emit.shift_left(emit.b.bitcast(high, emit.bytes_type), 4), high.type)
-    low = nibbles(emit, emit.columns16(rows, start + 4))
-    # Bits 4j to 4j + 3 are half a byte: the upper half as it is, the lower one moved up.
-    return [
-        emit.b.or_(v, emit.spread_bit(high if j % 2 else raised, j // 2)) for j, v in enumerate(low)
-    ]
+def _five_bits(emit: Emit, high: Any, low: list[Any]) -> list[Any]:
+    """Bit j of 32 above number j of 32 nibbles."""
+    return [emit.b.or_(v, bit) for v, bit in zip(low, emit.spread_bits(high), strict=True)]
 
 
 def _q5_0(emit: Emit, rows: list[Any]) -> Block:
-    scale = emit.halves(rows, 0)
-    return Block(iter([(0, _five_bits(emit, rows, 2))]), constant(scale))
+    b, sixteen = emit.b, splat(emit.dwords_type, 16)
+    first, second, *_ = emit.heads(rows, 0)  # the scale, 32 high bits, then the nibbles
+    high = b.or_(b.lshr(first, sixteen), b.shl(second, sixteen))
+    vectors = _five_bits(emit, high, nibbles(emit, emit.columns16(rows, 6)))
+    return Block(iter([(0, vectors)]), constant(emit.low_half(first)))
 
 
 def _q5_1(emit: Emit, rows: list[Any]) -> Block:
-    head = emit.dwords(rows, 0)
+    head, high, *_ = emit.heads(rows, 0)
     return Block(
-        iter([(0, _five_bits(emit, rows, 4))]),
+        iter([(0, _five_bits(emit, high, nibbles(emit, emit.columns16(rows, 8))))]),
         constant(emit.low_half(head)),
         constant(emit.high_half(head)),
     )

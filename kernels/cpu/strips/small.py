@@ -15,7 +15,7 @@ def _tq2_0(emit: Emit, rows: list[Any]) -> Block:
         for half in range(2):
             columns = emit.columns32(rows, 32 * half)
             for p in range(4):
-                yield 4 * half + p, [emit.masked(emit.shift_right(v, 2 * p), 3) for v in columns]
+                yield 4 * half + p, [emit.moved(v, 2 * p, 3) for v in columns]
 
     return Block(groups(), constant(scale))
 
