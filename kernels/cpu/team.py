@@ -17,6 +17,7 @@ from edgellm.errors import BackendError
 from edgellm.kernels.cpu import team_words as words
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.objects import KERNEL_TYPE, Library
+from edgellm.kernels.cpu.pace import Pace
 
 TEAM_KERNELS = (("lead",), ("work",))
 SPIN_ROUNDS = 20_000  # of about 10 ns: a worker parks some 200 us after the last step
@@ -35,13 +36,14 @@ def _system_functions() -> tuple[int, int, int]:
 
 
 class Team:
-    """`threads` threads, the caller of run included.
+    """`threads` threads, the caller of run included; a step takes as many as `pace` says.
 
     Python threads may use one team in turn. A forked child must make its own.
     """
 
     def __init__(self, library: Library, threads: int | None = None) -> None:
         self.threads = usable_threads(threads)
+        self.pace = Pace(self.threads)
         library.load(TEAM_KERNELS)
         self._library = library
         self._lead, self._work = (KERNEL_TYPE(library.address(key)) for key in TEAM_KERNELS)
@@ -92,7 +94,9 @@ class Team:
             self._words[words.TABLE] = table
             self._words[words.NUM_OPS] = num_ops
             self._words[words.STEP] = step
-            self._lead(self._address, None, 0, self.threads)
+            begin = self.pace.now()
+            self._lead(self._address, None, 0, self.pace.threads)
+            self.pace.ran(begin)
 
     def close(self) -> None:
         """Ends the worker threads."""

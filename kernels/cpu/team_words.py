@@ -2,7 +2,7 @@
 
 WORDS_PER_LINE = 8
 
-SEQUENCE = 0 * WORDS_PER_LINE  # number of steps posted
+SEQUENCE = 0 * WORDS_PER_LINE  # number of steps posted * MOST_THREADS + threads of the newest
 GENERATION = 1 * WORDS_PER_LINE  # number of barriers passed
 ARRIVED = 2 * WORDS_PER_LINE  # threads waiting at the current barrier
 STOP = 3 * WORDS_PER_LINE  # 1 asks workers to return for good
@@ -21,6 +21,7 @@ BYTE = 3  # room for it
 
 ACTIVE = 0
 PARKED = 1
+MOST_THREADS = 1 << 16
 
 
 def num_words(threads: int) -> int:

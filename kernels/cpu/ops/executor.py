@@ -26,6 +26,7 @@ from edgellm.kernels.cpu.team_words import (
     ARRIVED,
     BYTE,
     GENERATION,
+    MOST_THREADS,
     NUM_OPS,
     PARKED,
     READ_FUNCTION,
@@ -105,8 +106,12 @@ def sleep(team, line):
 
 def make_lead():
     def lead(team, unused, thread, threads):
-        """Posts the step that the record describes, wakes who sleeps, and does thread 0's part."""
-        atomic_add(offset(team, SEQUENCE), 1)
+        """Posts the step that the record describes to the first `threads` threads of the team.
+
+        Wakes those that sleep, and does thread 0's part.
+        """
+        steps = atomic_load(offset(team, SEQUENCE)) // MOST_THREADS + 1
+        atomic_store(offset(team, SEQUENCE), steps * MOST_THREADS + threads)
         for worker in range(1, threads):
             word = offset(team, THREADS + worker * WORDS_PER_LINE)
             if atomic_exchange_if(offset(word, STATE), PARKED, ACTIVE) == PARKED:
@@ -120,18 +125,21 @@ def make_work():
     def work(team, unused, thread, threads):
         """A worker: runs steps until told to stop, and sleeps when none came for SPIN_ROUNDS.
 
+        It misses none that it takes part in, because the lead waits for it.
         When parking loses the race against a new step, either the worker takes its state back, or
         the poster was faster and has a byte on its way to end the sleep.
         """
         line = THREADS + thread * WORDS_PER_LINE
         state = offset(team, line + STATE)
-        steps, idle = 0, 0
+        seen, idle = 0, 0
         while atomic_load(offset(team, STOP)) == 0:
-            if atomic_load(offset(team, SEQUENCE)) != steps:
-                steps += 1
-                run_ops(team, thread, threads)
-                idle = 0
-                continue
+            posted = atomic_load(offset(team, SEQUENCE))
+            if posted != seen:
+                seen = posted
+                if thread < posted % MOST_THREADS:
+                    run_ops(team, thread, posted % MOST_THREADS)
+                    idle = 0
+                    continue
             pause()
             idle += 1
             if idle % SPINS_BEFORE_YIELD == 0:
@@ -140,7 +148,7 @@ def make_work():
                 continue
             idle = 0
             atomic_store(state, PARKED)
-            if atomic_load(offset(team, SEQUENCE)) != steps:
+            if atomic_load(offset(team, SEQUENCE)) != seen:
                 if atomic_exchange_if(state, PARKED, ACTIVE) == PARKED:
                     continue
             sleep(team, line)
