@@ -50,28 +50,32 @@ def layer_of(name: str) -> str:
     return f"blk.{found[1]}"
 
 
-def rotated_pairs(rows: int, heads: int) -> Indices:
+def rotated_pairs(rows: int, heads: int, rotary_dim: int | None = None) -> Indices:
     """The order of rows in which the two that are rotated together are neighbours.
 
     Most checkpoints keep the first and second halves of a head apart; GGUF's llama does not.
+    rotary_dim: how many rows of a head, from its first, are rotated, if not all.
     """
-    return np.arange(rows).reshape(heads, 2, -1).swapaxes(1, 2).reshape(-1)
+    order = np.arange(rows).reshape(heads, -1)
+    dim = rotary_dim or order.shape[1]
+    pairs = order[:, :dim].reshape(heads, 2, -1).swapaxes(1, 2).reshape(heads, dim)
+    return np.concatenate([pairs, order[:, dim:]], axis=1).reshape(-1)
 
 
 def paired_queries(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Rows of queries, in pairs."""
-    yield name, _paired(weight, s.heads)
+    yield name, _paired(weight, s.heads, s.rotary_dim)
 
 
 def paired_keys(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Rows of keys, in pairs."""
-    yield name, _paired(weight, s.kv_heads)
+    yield name, _paired(weight, s.kv_heads, s.rotary_dim)
 
 
-def _paired(weight: Weight, heads: int) -> Weight:
-    if weight.rows % (2 * heads):
-        raise weight.wrong(f"expected pairs of rows for {heads} heads")
-    return reordered(weight, rotated_pairs(weight.rows, heads), weight.shape)
+def _paired(weight: Weight, heads: int, rotary_dim: int) -> Weight:
+    if weight.rows % (2 * heads) or rotary_dim % 2 or weight.rows // heads < rotary_dim:
+        raise weight.wrong(f"expected {heads} heads of rows, {rotary_dim} of each in pairs")
+    return reordered(weight, rotated_pairs(weight.rows, heads, rotary_dim), weight.shape)
 
 
 def one_more(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
@@ -165,8 +169,8 @@ def by_group_apart(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """The same in three matrices, queries and keys in pairs (InternLM 2)."""
     q, k, v = _of_groups(weight, s)
     layer, suffix = layer_of(name), name.rsplit(".", 1)[1]
-    yield f"{layer}.attn_q.{suffix}", _paired(q, s.heads)
-    yield f"{layer}.attn_k.{suffix}", _paired(k, s.kv_heads)
+    yield f"{layer}.attn_q.{suffix}", _paired(q, s.heads, s.rotary_dim)
+    yield f"{layer}.attn_k.{suffix}", _paired(k, s.kv_heads, s.rotary_dim)
     yield f"{layer}.attn_v.{suffix}", v
 
 
@@ -232,22 +236,33 @@ def stack_experts(tensors: Mapping[str, Weight]) -> dict[str, Weight]:
     return rest
 
 
-def stacked_norms(tensors: Mapping[str, Weight]) -> dict[str, Weight]:
-    """Norms of single heads (StableLM 2) as one tensor."""
-    pattern = re.compile(r"(.*\.self_attn\.([qk])_layernorm)\.norms\.(\d+)\.weight")
+# Tensors that are numbered in checkpoints, and their name as one.
+_NUMBERED: Mapping[re.Pattern[str], str] = {
+    re.compile(r".*\.self_attn\.([qk])_layernorm\.norms\.(?P<i>\d+)\.weight"): (
+        "{layer}.attn_{0}_norm.weight"
+    ),
+    re.compile(r"model\.altup_projections\.(?P<i>\d+)\.weight"): "altup_proj.weight",
+    re.compile(r"model\.altup_unembed_projections\.(?P<i>\d+)\.weight"): (
+        "altup_unembd_proj.weight"
+    ),
+}
+
+
+def stack_numbered(tensors: Mapping[str, Weight]) -> dict[str, Weight]:
+    """Norms of single heads (StableLM 2) and projections of single streams (Gemma 3n) as one."""
     found: dict[str, dict[int, Weight]] = {}
     rest: dict[str, Weight] = {}
     for name, weight in tensors.items():
-        match = pattern.fullmatch(name)
+        match = next((m for p in _NUMBERED if (m := p.fullmatch(name))), None)
         if match is None:
             rest[name] = weight
-        else:
-            found.setdefault(f"{layer_of(name)}.attn_{match[2]}_norm.weight", {})[int(match[3])] = (
-                weight
-            )
-    for new, norms in found.items():
-        rest[new] = stacked([norms[i] for i in sorted(norms)])
-    return rest
+            continue
+        new = _NUMBERED[match.re]
+        layer = layer_of(name) if "{layer}" in new else ""
+        found.setdefault(new.format(*match.groups(), layer=layer), {})[int(match["i"])] = weight
+    return rest | {
+        new: stacked([numbered[i] for i in sorted(numbered)]) for new, numbered in found.items()
+    }
 
 
 def from_row(first: int) -> Move:

@@ -13,7 +13,7 @@ from edgellm.convert.checkpoint import Checkpoint
 from edgellm.convert.families import FAMILIES
 from edgellm.convert.families.family import Family, settings_of
 from edgellm.convert.keys import Keys, frequency_divisors
-from edgellm.convert.moves import Move, stack_experts, stacked_norms, unchanged
+from edgellm.convert.moves import Move, stack_experts, stack_numbered, unchanged
 from edgellm.convert.packings import unpacked
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, from_array
@@ -24,6 +24,7 @@ from edgellm.models import read_config, record
 
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
 _BARE = ("tokenizer.", "xielu.")  # keys without the architecture's name in front
+_OWN = ("rope_", "altup_")  # names that are GGUF's already
 _LEFT = (r"rotary_emb\.inv_freq$", r"\.rotary_emb\.")
 
 
@@ -97,7 +98,7 @@ def _named(tensors: Mapping[str, Weight], family: Family, settings: Settings) ->
         if not _is_any(name, (*family.left, *_LEFT))
     }
     found: dict[str, Weight] = {}
-    for name, weight in stacked_norms(stack_experts(kept)).items():
+    for name, weight in stack_numbered(stack_experts(kept)).items():
         if settings.tied and name.endswith(("lm_head.weight", "embed_out.weight")):
             continue
         for moved, one in _move(name, family)(name, weight, settings):
@@ -137,7 +138,7 @@ def _translation(architecture: str, layers: int) -> Callable[[str], str | None]:
     known = get_tensor_name_map(arch, layers)
 
     def translate(name: str) -> str | None:
-        if _LAYER.match(name) or name.startswith("rope_"):
+        if _LAYER.match(name) or name.startswith(_OWN):
             return name
         new: str | None = known.get_name(name, try_suffixes=(".weight", ".bias", ".scale"))
         return new

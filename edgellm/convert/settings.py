@@ -72,6 +72,10 @@ class Settings:
         value = self.value(*names)
         return Settings(self._path, value if isinstance(value, dict) else {})
 
+    def with_values(self, **values: Any) -> "Settings":
+        """The same with other values."""
+        return Settings(self._path, {**self._values, **values})
+
     @property
     def layers(self) -> int:
         return self.integer("num_hidden_layers", "n_layers", "n_layer", "num_layers")

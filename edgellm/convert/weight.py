@@ -102,6 +102,15 @@ def reordered(weight: Weight, order: Indices, shape: Shape | None = None) -> Wei
     return replace(weight, shape=shape, read=lambda rows: weight.read(order[rows]))
 
 
+def columns_reordered(weight: Weight, order: Indices) -> Weight:
+    """Its columns in that order; blocks of columns are decoded for it."""
+    if len(order) != weight.columns:
+        raise weight.wrong(f"expected {len(order)} columns")
+    return from_floats(
+        weight.origin, weight.shape, weight.natural, lambda rows: weight.floats(rows)[:, order]
+    )
+
+
 def part(weight: Weight, first: int, count: int) -> Weight:
     """`count` entries of the first axis."""
     if first + count > weight.shape[0]:

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 
-from edgellm.convert.families import dense, encoders, experts, older, recurrent
+from edgellm.convert.families import delta, dense, encoders, experts, gemma, older, recurrent
 from edgellm.convert.families.family import Family
 
 FAMILIES: Mapping[str, Family] = {
     **dense.ROWS,
+    **gemma.ROWS,
     **older.ROWS,
     **experts.ROWS,
     **recurrent.ROWS,
+    **delta.ROWS,
     **encoders.ROWS,
 }
 

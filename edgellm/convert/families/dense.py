@@ -12,7 +12,7 @@ from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight
 
 VISION = (r"^(model\.)?(vision_tower|multi_modal_projector|visual|vision_model)\.",)
-_INNER = {r"^(model\.)?language_model\.(model\.)?": "model."}
+INNER = {r"^(model\.)?language_model\.(model\.)?": "model."}
 
 
 def windowed(s: Settings) -> Keys:
@@ -24,18 +24,32 @@ def _qwen2(s: Settings) -> Keys:
     return decoder(s) | (windows(s) if s.flag("use_sliding_window") else {})
 
 
-def _gemma2(s: Settings) -> Keys:
-    return decoder(s) | {"attention.sliding_window": s.integer("sliding_window")}
+def _with_sections(s: Settings) -> Keys:
+    """How rotary dimensions are divided among text and images."""
+    sections = s.rope.items("mrope_section")
+    return {"rope.dimension_sections": np.array([*sections, 0][:4], np.int32)} if sections else {}
 
 
-def _gemma3(s: Settings) -> Keys:
-    keys = decoder(s)
-    if s.optional_integer("sliding_window_pattern") != 1:
-        keys |= windows(s) if s.items("layer_types") else _gemma2(s)
-    local = s.group("rope_parameters").group("sliding_attention").optional_number("rope_theta")
-    local = local or s.optional_number("rope_local_base_freq")
-    if local:
-        keys["rope.freq_base_swa"] = local
+def _qwen2vl(s: Settings) -> Keys:
+    return _qwen2(s) | _with_sections(s)
+
+
+def qwen3vl(s: Settings) -> Keys:
+    return decoder(s) | _with_sections(s) | {"n_deepstack_layers": 0}
+
+
+def _mistral3_name(s: Settings) -> str:
+    """Those whose queries grow with their position are an architecture of their own."""
+    return "mistral3" if s.rope.value("llama_4_scaling_beta") is not None else "llama"
+
+
+def ministral3(s: Settings) -> Keys:
+    """Queries grow with their position. Source: Mistral AI 2025 (Ministral 3)."""
+    keys = windowed(s)
+    growth = s.rope.optional_number("llama_4_scaling_beta")
+    if growth is not None:
+        keys["attention.temperature_scale"] = growth
+        keys["rope.scaling.yarn_log_multiplier"] = s.rope.number("mscale_all_dim", 1.0)
     return keys
 
 
@@ -51,13 +65,17 @@ def granite(s: Settings) -> Keys:
     return decoder(s) | {key: value for key, value in found.items() if value}
 
 
-def _minicpm(s: Settings) -> Keys:
-    scales: Keys = {
+def scales(s: Settings) -> Keys:
+    """MiniCPM's factors. Source: Hu et al. 2024."""
+    return {
         "embedding_scale": s.number("scale_emb", 1.0),
         "residual_scale": s.number("scale_depth", 1.0) / s.layers**0.5,
         "logit_scale": s.hidden_size / s.integer("dim_model_base"),
     }
-    return decoder(s) | scales
+
+
+def _minicpm(s: Settings) -> Keys:
+    return decoder(s) | scales(s)
 
 
 def _olmo(s: Settings) -> Keys:
@@ -100,7 +118,7 @@ def _nemotron(s: Settings) -> Keys:
     return decoder(s) | {"attention.layer_norm_epsilon": s.number("norm_eps", 1e-5)}
 
 
-def _hunyuan(s: Settings) -> Keys:
+def hunyuan(s: Settings) -> Keys:
     """A longer context by a larger base. Source: Hunyuan's published code."""
     keys = decoder(s)
     alpha = s.rope.optional_number("alpha")
@@ -110,23 +128,18 @@ def _hunyuan(s: Settings) -> Keys:
     return {key: value for key, value in keys.items() if not key.startswith("rope.scaling")}
 
 
-_GEMMA = {r"norm\.weight$": one_more}
-_GEMMA3_DEFAULTS: Mapping[str, object] = {
-    **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208},
-    **{"max_position_embeddings": 131072, "sliding_window": 4096, "rope_theta": 1e6},
-    **{"rms_norm_eps": 1e-6, "tie_word_embeddings": True},
-}
 _TIED = {"tie_word_embeddings": True}
-_gemma3_row = Family(
-    "gemma3", _gemma3, _GEMMA, renames=_INNER, left=VISION, defaults=_GEMMA3_DEFAULTS
-)
 _llama = Family("llama", moves=PAIRS)
-_mistral = Family("llama", windowed, PAIRS, _INNER, VISION)
+_mistral = Family("llama", windowed, PAIRS, INNER, VISION)
+_ministral3_row = Family(_mistral3_name, ministral3, PAIRS, INNER, VISION)
+_qwen2vl_row = Family("qwen2vl", _qwen2vl, {}, INNER, VISION)
 
 ROWS: Mapping[str, Family] = {
     "LlamaForCausalLM": _llama,
+    "Jais2ForCausalLM": Family("jais2"),
+    "Ministral3ForCausalLM": _ministral3_row,
     "MistralForCausalLM": _mistral,
-    "Mistral3ForConditionalGeneration": _mistral,
+    "Mistral3ForConditionalGeneration": _ministral3_row,
     "LlavaForConditionalGeneration": _mistral,
     "InternLM3ForCausalLM": _llama,
     "InternLM2ForCausalLM": Family(
@@ -140,14 +153,10 @@ ROWS: Mapping[str, Family] = {
     "Ernie4_5_ForCausalLM": Family("ernie4_5"),
     "ExaoneForCausalLM": Family("exaone"),
     "Exaone4ForCausalLM": Family("exaone4", windowed),
-    "GemmaForCausalLM": Family("gemma", moves=_GEMMA, defaults=_TIED),
-    "Gemma2ForCausalLM": Family("gemma2", _gemma2, _GEMMA, defaults=_TIED),
-    "Gemma3ForCausalLM": _gemma3_row,
-    "Gemma3ForConditionalGeneration": _gemma3_row,
     "GlmForCausalLM": Family("chatglm"),
     "Glm4ForCausalLM": Family("glm4"),
     "GraniteForCausalLM": Family("granite", granite, PAIRS),
-    "HunYuanDenseV1ForCausalLM": Family("hunyuan-dense", _hunyuan),
+    "HunYuanDenseV1ForCausalLM": Family("hunyuan-dense", hunyuan),
     "MiniCPMForCausalLM": Family("minicpm", _minicpm, PAIRS),
     "NemotronForCausalLM": Family("nemotron", _nemotron, {r"norm\.weight$": one_more}),
     "OlmoForCausalLM": Family("olmo", _olmo, PAIRS),
@@ -157,5 +166,8 @@ ROWS: Mapping[str, Family] = {
     "Qwen2ForCausalLM": Family("qwen2", _qwen2),
     "Qwen3ForCausalLM": Family("qwen3", _qwen2),
     "SeedOssForCausalLM": Family("seed_oss"),
+    "Qwen2VLForConditionalGeneration": _qwen2vl_row,
+    "Qwen2_5_VLForConditionalGeneration": _qwen2vl_row,
+    "Qwen3VLForConditionalGeneration": Family("qwen3vl", qwen3vl, {}, INNER, VISION),
     "SmolLM3ForCausalLM": Family("smollm3", _smollm3, PAIRS),
 }

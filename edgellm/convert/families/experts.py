@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
-from edgellm.convert.families.dense import granite
-from edgellm.convert.families.family import FUSED_EXPERTS, PAIRS, Family
+from edgellm.convert.families.dense import INNER, VISION, granite, hunyuan, qwen3vl, scales
+from edgellm.convert.families.family import EXPERTS, PAIRS, Family
 from edgellm.convert.keys import Keys, common, decoder, rotary, windows
 from edgellm.convert.moves import (
+    Named,
     as_named,
     gate_and_up,
     latent_keys_and_values,
@@ -14,10 +15,9 @@ from edgellm.convert.moves import (
     without_ones,
 )
 from edgellm.convert.settings import Settings
+from edgellm.convert.weight import Weight, reshaped, transposed
 
 _SOFTMAX, _SIGMOID = 1, 2  # numbers of expert_gating_func
-_DOWN = {r"\bexperts\.down_proj(\.weight)?$": as_named("{layer}.ffn_down_exps.weight")}
-_EXPERTS = {**FUSED_EXPERTS, **_DOWN}
 _NAMED = {r"e_score_correction_bias$": as_named("{layer}.exp_probs_b.bias", without_ones)}
 
 
@@ -97,6 +97,104 @@ def _qwen2moe(s: Settings) -> Keys:
     return decoder(s)
 
 
+def _llama4(s: Settings) -> Keys:
+    """Chunks for windows; blocks without experts have a width of their own."""
+    rotated = s.items("no_rope_layers")
+    if rotated and list(rotated) != [int(i % 4 != 3) for i in range(s.layers)]:
+        raise s.wrong("no_rope_layers", rotated, "a layer without rotation in each four")
+    return decoder(s) | {
+        "attention.sliding_window": s.integer("attention_chunk_size"),
+        "feed_forward_length": s.integer("intermediate_size_mlp"),
+        "expert_feed_forward_length": s.integer("intermediate_size"),
+        "interleave_moe_layer_step": s.optional_integer("interleave_moe_layer_step") or 1,
+    }
+
+
+def _mistral4(s: Settings) -> Keys:
+    keys = latent(s) | {"expert_gating_func": _SOFTMAX}
+    growth = s.rope.optional_number("llama_4_scaling_beta")
+    return keys | ({} if growth is None else {"attention.temperature_scale": growth})
+
+
+def _minicpm3(s: Settings) -> Keys:
+    """Keys and values are made of latents, and have as many heads as queries."""
+    plain, position = s.integer("qk_nope_head_dim"), s.integer("qk_rope_head_dim")
+    return (
+        common(s)
+        | rotary(s, position)
+        | {
+            "attention.head_count_kv": s.kv_heads,
+            "attention.kv_lora_rank": s.integer("kv_lora_rank"),
+            "attention.q_lora_rank": s.integer("q_lora_rank"),
+            "attention.key_length": plain + position,
+            "attention.value_length": s.integer("v_head_dim"),
+        }
+        | scales(s)
+    )
+
+
+def _hunyuan(s: Settings) -> Keys:
+    keys = hunyuan(s)
+    used = {i for i in (s.value("moe_topk"),) if not isinstance(i, list)} | set(s.items("moe_topk"))
+    if len(used) != 1:
+        raise s.wrong("moe_topk", sorted(used), "one number for all layers")
+    return keys | {
+        "expert_used_count": int(used.pop()),
+        "expert_feed_forward_length": s.integer("intermediate_size"),
+        "expert_shared_feed_forward_length": s.integer("intermediate_size"),
+    }
+
+
+def _exaone(s: Settings) -> Keys:
+    shared = s.optional_integer("num_shared_experts") or 0
+    width = shared * s.integer("moe_intermediate_size")
+    keys = _sigmoid(s) | windows(s) | _groups(s)
+    return keys | {"expert_shared_feed_forward_length": width}
+
+
+def _afmoe(s: Settings) -> Keys:
+    if not s.flag("mup_enabled"):
+        raise s.wrong("mup_enabled", False, "true: embeddings are multiplied")
+    return (
+        _sigmoid(s)
+        | windows(s)
+        | {
+            "expert_weights_scale": s.number("route_scale", 1.0),
+            "expert_weights_norm": s.flag("route_norm", True),
+        }
+    )
+
+
+def _dbrx(s: Settings) -> Keys:
+    attention, blocks = s.group("attn_config"), s.group("ffn_config")
+    keys = (
+        common(s)
+        | rotary(s, s.head_dim)
+        | {
+            "attention.head_count_kv": attention.integer("kv_n_heads"),
+            "attention.layer_norm_epsilon": 1e-5,
+            "feed_forward_length": blocks.integer("ffn_hidden_size"),
+            "expert_count": blocks.integer("moe_num_experts"),
+            "expert_used_count": blocks.integer("moe_top_k"),
+            "rope.freq_base": attention.number("rope_theta", 10000.0),
+        }
+    )
+    clamp = attention.optional_number("clip_qkv")
+    return keys | ({"attention.clamp_kqv": clamp} if clamp else {})
+
+
+def _of_experts(name: str, weight: Weight, s: Settings) -> list[Named]:
+    """Experts one after another, with as many rows each."""
+    count = s.group("ffn_config").integer("moe_num_experts")
+    if weight.rows % count:
+        raise weight.wrong(f"expected {count} experts")
+    return [(name, reshaped(weight, (count, weight.rows // count, weight.columns)))]
+
+
+def _of_experts_turned(name: str, weight: Weight, s: Settings) -> list[Named]:
+    return [(new, transposed(one)) for new, one in _of_experts(name, weight, s)]
+
+
 def _ernie(s: Settings) -> Keys:
     keys = decoder(s)
     keys["leading_dense_block_count"] = s.optional_integer("moe_layer_start_index") or 0
@@ -136,20 +234,55 @@ _GRANITE_MOE = {
         "{layer}.ffn_gate_shexp.weight", "{layer}.ffn_up_shexp.weight"
     ),
 }
-_DEEPSEEK = {r"kv_b_proj\.weight$": latent_keys_and_values, **_EXPERTS, **_NAMED}
+_DBRX = {
+    r"experts\.mlp\.w1$": as_named("{layer}.ffn_gate_exps.weight", _of_experts),
+    r"experts\.mlp\.v1$": as_named("{layer}.ffn_up_exps.weight", _of_experts),
+    r"experts\.mlp\.w2$": as_named("{layer}.ffn_down_exps.weight", _of_experts_turned),
+}
+_LLAMA4 = {
+    r"experts\.gate_up_proj$": turned_gate_and_up(
+        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
+    ),
+    r"experts\.down_proj$": as_named("{layer}.ffn_down_exps.weight", turned),
+}
+_AFMOE = {
+    r"mlp\.router\.gate\.weight$": as_named("{layer}.ffn_gate_inp.weight"),
+    r"mlp\.expert_bias$": as_named("{layer}.exp_probs_b.bias"),
+    r"self_attn\.gate_proj\.weight$": as_named("{layer}.attn_gate.weight"),
+    **EXPERTS,
+}
+# Experts of Qwen 3 VL are stored by columns.
+_QWEN3VL = {
+    r"experts\.gate_up_proj$": turned_gate_and_up(
+        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
+    ),
+    r"experts\.down_proj$": as_named("{layer}.ffn_down_exps.weight", turned),
+}
+_llama4_row = Family("llama4", _llama4, _LLAMA4, INNER, VISION)
+_DEEPSEEK = {r"kv_b_proj\.weight$": latent_keys_and_values, **EXPERTS, **_NAMED}
 
 ROWS: Mapping[str, Family] = {
+    "AfmoeForCausalLM": Family("afmoe", _afmoe, _AFMOE),
+    "DbrxForCausalLM": Family("dbrx", _dbrx, _DBRX),
+    "ExaoneMoeForCausalLM": Family("exaone-moe", _exaone, {**EXPERTS, **_NAMED}),
+    "Glm4MoeLiteForCausalLM": Family("deepseek2", _deepseek3, _DEEPSEEK),
+    "HunYuanMoEV1ForCausalLM": Family("hunyuan-moe", _hunyuan, EXPERTS),
+    "Llama4ForCausalLM": _llama4_row,
+    "Llama4ForConditionalGeneration": _llama4_row,
+    "MiniCPM3ForCausalLM": Family("minicpm3", _minicpm3),
+    "Mistral4ForCausalLM": Family("mistral4", _mistral4, _DEEPSEEK),
+    "Qwen3VLMoeForConditionalGeneration": Family("qwen3vlmoe", qwen3vl, _QWEN3VL, INNER, VISION),
     "DeepseekV2ForCausalLM": Family("deepseek2", _deepseek2, _DEEPSEEK),
     "DeepseekV3ForCausalLM": Family("deepseek2", _deepseek3, _DEEPSEEK),
-    "Dots1ForCausalLM": Family("dots1", _sigmoid, {**_EXPERTS, **_NAMED}),
-    "Ernie4_5_MoeForCausalLM": Family("ernie4_5-moe", _ernie, {**_EXPERTS, **_NAMED}),
-    "Glm4MoeForCausalLM": Family("glm4moe", _glm4moe, {**_EXPERTS, **_NAMED}),
+    "Dots1ForCausalLM": Family("dots1", _sigmoid, {**EXPERTS, **_NAMED}),
+    "Ernie4_5_MoeForCausalLM": Family("ernie4_5-moe", _ernie, {**EXPERTS, **_NAMED}),
+    "Glm4MoeForCausalLM": Family("glm4moe", _glm4moe, {**EXPERTS, **_NAMED}),
     "GptOssForCausalLM": Family("gpt-oss", _gpt_oss, _GPT_OSS),
     "GraniteMoeForCausalLM": Family("granitemoe", _granitemoe, _GRANITE_MOE),
     "GraniteMoeSharedForCausalLM": Family("granitemoe", _granitemoe, _GRANITE_MOE),
-    "MixtralForCausalLM": Family("llama", _mixtral, {**PAIRS, **_EXPERTS}),
-    "OlmoeForCausalLM": Family("olmoe", moves=_EXPERTS),
-    "Qwen2MoeForCausalLM": Family("qwen2moe", _qwen2moe, _EXPERTS),
-    "Qwen3MoeForCausalLM": Family("qwen3moe", _qwen2moe, _EXPERTS),
-    "MiniMaxM2ForCausalLM": Family("minimax-m2", _sigmoid, {**_EXPERTS, **_NAMED}),
+    "MixtralForCausalLM": Family("llama", _mixtral, {**PAIRS, **EXPERTS}),
+    "OlmoeForCausalLM": Family("olmoe", moves=EXPERTS),
+    "Qwen2MoeForCausalLM": Family("qwen2moe", _qwen2moe, EXPERTS),
+    "Qwen3MoeForCausalLM": Family("qwen3moe", _qwen2moe, EXPERTS),
+    "MiniMaxM2ForCausalLM": Family("minimax-m2", _sigmoid, {**EXPERTS, **_NAMED}),
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgellm.convert.keys import Keys, decoder
-from edgellm.convert.moves import Move, gate_and_up, paired_keys, paired_queries
+from edgellm.convert.moves import Move, as_named, gate_and_up, paired_keys, paired_queries
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight
 
@@ -23,6 +23,10 @@ FUSED_EXPERTS: Mapping[str, Move] = {
     r"\bexperts\.gate_up_proj(\.weight)?$": gate_and_up(
         "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
     ),
+}
+EXPERTS: Mapping[str, Move] = {
+    **FUSED_EXPERTS,
+    r"\bexperts\.down_proj(\.weight)?$": as_named("{layer}.ffn_down_exps.weight"),
 }
 
 

@@ -1,11 +1,13 @@
 """Models whose layers keep a state instead of keys and values, all or some of them."""
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from edgellm.convert.families.dense import granite
-from edgellm.convert.families.family import FUSED_EXPERTS, PAIRS, Family
+from edgellm.convert.families.family import EXPERTS, PAIRS, Family
 from edgellm.convert.keys import CONTEXT, Keys, common, decoder
 from edgellm.convert.moves import (
     Move,
@@ -136,13 +138,69 @@ def _granite_hybrid(s: Settings) -> Keys:
     if not recurrent:
         return keys
     keys["attention.head_count_kv"] = _per_layer(s, [not here for here in recurrent])
-    return keys | {
+    return keys | _heads_of_mamba(s)
+
+
+def _bamba(s: Settings) -> Keys:
+    """Part of a head is rotated, in the layers with attention."""
+    attention = set(s.items("attn_layer_indices"))
+    keys = decoder(s) | _heads_of_mamba(s)
+    keys["attention.head_count_kv"] = _per_layer(s, [i in attention for i in range(s.layers)])
+    return keys
+
+
+def _heads_of_mamba(s: Settings) -> Keys:
+    return {
         "ssm.conv_kernel": s.integer("mamba_d_conv"),
         "ssm.inner_size": s.integer("mamba_expand") * s.hidden_size,
         "ssm.state_size": s.integer("mamba_d_state"),
         "ssm.time_step_rank": s.integer("mamba_n_heads"),
         "ssm.group_count": s.integer("mamba_n_groups"),
     }
+
+
+_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+
+
+def _as_many_layers(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    blocks = _nemotron_blocks(Settings(Path("config.json"), config))
+    return {"num_hidden_layers": len(blocks)} if blocks else {}
+
+
+def _nemotron_blocks(s: Settings) -> list[str]:
+    """What each layer is, by one of two ways to say it."""
+    kinds = s.items("layers_block_type", "layer_types")
+    kinds = kinds or [_LETTERS.get(c, c) for c in s.text("hybrid_override_pattern") or ""]
+    same = {"linear_attention": "mamba", "full_attention": "attention"}
+    return [same.get(str(kind), str(kind)) for kind in kinds]
+
+
+def _nemotron_name(s: Settings) -> str:
+    return "nemotron_h_moe" if "moe" in _nemotron_blocks(s) else "nemotron_h"
+
+
+def _nemotron(s: Settings) -> Keys:
+    blocks = _nemotron_blocks(s)
+    if not blocks:
+        raise s.wrong("layers_block_type", None, "what each layer is")
+    heads, width = s.integer("mamba_num_heads"), s.integer("mamba_head_dim")
+    keys = decoder(s) | {
+        "attention.layer_norm_rms_epsilon": s.number("layer_norm_epsilon", 1e-5),
+        "attention.head_count_kv": _per_layer(s, [kind == "attention" for kind in blocks]),
+        "feed_forward_length": np.array(
+            [s.integer("intermediate_size") if kind == "mlp" else 0 for kind in blocks], np.uint32
+        ),
+        "ssm.conv_kernel": s.integer("conv_kernel"),
+        "ssm.inner_size": heads * width,
+        "ssm.state_size": s.integer("ssm_state_size"),
+        "ssm.time_step_rank": heads,
+        "ssm.group_count": s.integer("n_groups"),
+    }
+    keys.pop("attention.layer_norm_epsilon", None)
+    if "moe" not in blocks:
+        return {key: value for key, value in keys.items() if not key.startswith("expert_")}
+    shared = s.integer("moe_shared_expert_intermediate_size")
+    return keys | {"expert_gating_func": 2, "expert_shared_feed_forward_length": shared}
 
 
 def _grouped_norm(name: str, weight: Weight, s: Settings) -> list[Named]:
@@ -177,8 +235,11 @@ MAMBA2: Mapping[str, Move] = {
 _CONV = {
     r"\.conv\.conv\.weight$": as_named("{layer}.shortconv.conv.weight", without_ones),
     r"\.expert_bias$": as_named("{layer}.exp_probs_b.bias"),
-    **FUSED_EXPERTS,
-    r"\bexperts\.down_proj(\.weight)?$": as_named("{layer}.ffn_down_exps.weight"),
+    **EXPERTS,
+}
+_NEMOTRON: Mapping[str, Move] = {
+    **MAMBA2,
+    r"mixer\.gate\.e_score_correction_bias$": as_named("{layer}.exp_probs_b.bias"),
 }
 _GRANITE: Mapping[str, Move] = {
     **PAIRS,
@@ -191,6 +252,8 @@ _GRANITE: Mapping[str, Move] = {
 }
 
 ROWS: Mapping[str, Family] = {
+    "BambaForCausalLM": Family("granitehybrid", _bamba, {**PAIRS, **MAMBA2}),
+    "NemotronHForCausalLM": Family(_nemotron_name, _nemotron, _NEMOTRON, implied=_as_many_layers),
     "FalconH1ForCausalLM": Family("falcon-h1", _falcon_h1, MAMBA2),
     "FalconMambaForCausalLM": Family("mamba", _mamba, MAMBA, defaults=_TIED),
     "GraniteMoeHybridForCausalLM": Family(_granite_hybrid_name, _granite_hybrid, _GRANITE),
@@ -199,8 +262,7 @@ ROWS: Mapping[str, Family] = {
         _jamba,
         {
             **MAMBA,
-            **FUSED_EXPERTS,
-            r"\bexperts\.down_proj(\.weight)?$": as_named("{layer}.ffn_down_exps.weight"),
+            **EXPERTS,
         },
     ),
     "Lfm2ForCausalLM": Family("lfm2", _lfm2, _CONV, defaults=_TIED),

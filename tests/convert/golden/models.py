@@ -45,6 +45,22 @@ LONG = {
     "long_factor": [1.0, 2.0, 3.0, 4.0],
     "short_factor": [1.0, 1.5, 1.75, 2.0],
 }
+SCALED = {
+    **YARN,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.1,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "original_max_position_embeddings": 8,
+}
+DELTA = {
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "num_hidden_layers": 4,
+}
 LATENT = {
     "q_lora_rank": 24,
     "kv_lora_rank": 16,
@@ -64,6 +80,16 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama-llama3": ("LlamaForCausalLM", {**BASE, "rope_parameters": LLAMA3}),
     "llama-tied": ("LlamaForCausalLM", {**BASE, "tie_word_embeddings": True}),
     "mistral": ("MistralForCausalLM", {**BASE, "sliding_window": 4}),
+    "jais2": ("Jais2ForCausalLM", {**BASE, **DIM8}),
+    "ministral3": ("Ministral3ForCausalLM", {**BASE, **DIM8, "rope_parameters": SCALED}),
+    "gemma3n": (
+        "Gemma3nForCausalLM",
+        {**BASE, **DIM8, **TIED, "num_hidden_layers": 5, "intermediate_size": [FF] * 5,
+         "vocab_size_per_layer_input": VOCAB, "hidden_size_per_layer_input": 8, "laurel_rank": 8,
+         "num_kv_shared_layers": 2, "sliding_window": 4, "altup_num_inputs": 4,
+         "layer_types": ["sliding_attention", "full_attention"] * 2 + ["full_attention"],
+         "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0, 0.0]},
+    ),
     "arcee": ("ArceeForCausalLM", BASE),
     "apertus": ("ApertusForCausalLM", BASE),
     "cohere": ("CohereForCausalLM", {**BASE, "tie_word_embeddings": True, "logit_scale": 0.25}),
@@ -213,7 +239,72 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "Qwen3MoeForCausalLM",
         {**BASE, **EXPERTS, **DIM16, "num_experts": 4, "norm_topk_prob": True},
     ),
+    "afmoe": (
+        "AfmoeForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, "num_experts": 4, "num_shared_experts": 1,
+         "num_dense_layers": 1, "num_hidden_layers": 4, "sliding_window": 4, "mup_enabled": True,
+         "route_scale": 1.5},
+    ),
+    "dbrx": (
+        "DbrxForCausalLM",
+        {"vocab_size": VOCAB, "d_model": HIDDEN, "n_heads": HEADS, "n_layers": LAYERS,
+         "max_seq_len": 64,
+         "attn_config": {"kv_n_heads": 2, "clip_qkv": 1.5, "rope_theta": 10000.0},
+         "ffn_config": {"ffn_hidden_size": FF, "moe_num_experts": 4, "moe_top_k": 2}},
+    ),
+    "exaone-moe": (
+        "ExaoneMoeForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, "num_experts": 4, "num_shared_experts": 1,
+         "first_k_dense_replace": 1, "num_hidden_layers": 4, "sliding_window": 4},
+    ),
+    "glm4-lite": ("Glm4MoeLiteForCausalLM", {**BASE, **EXPERTS, **LATENT}),
+    "hunyuan-moe": (
+        "HunYuanMoEV1ForCausalLM", {**BASE, **DIM8, "num_experts": 4, "moe_topk": 2}
+    ),
+    "llama4": (
+        "Llama4ForCausalLM",
+        {**BASE, **DIM8, "num_hidden_layers": 4, "num_local_experts": 4, "num_experts_per_tok": 1,
+         "intermediate_size_mlp": 64, "interleave_moe_layer_step": 2, "attention_chunk_size": 4,
+         "no_rope_layers": [1, 1, 1, 0]},
+    ),
+    "minicpm3": (
+        "MiniCPM3ForCausalLM",
+        {**BASE, **{k: v for k, v in LATENT.items() if "expert" not in k}, "dim_model_base": 16},
+    ),
+    "mistral4": (
+        "Mistral4ForCausalLM",
+        {**BASE, **EXPERTS, **LATENT,
+         "rope_parameters": {**SCALED, "partial_rotary_factor": 0.5}},
+    ),
     # With states.
+    "bamba": (
+        "BambaForCausalLM",
+        {**BASE, "attn_layer_indices": [1], "mamba_n_heads": 4, "mamba_d_head": 16,
+         "mamba_n_groups": 1, "mamba_d_state": 16},
+    ),
+    "nemotron-h": (
+        "NemotronHForCausalLM",
+        {**BASE, **DIM8, "layers_block_type": ["mamba", "attention", "mlp", "mamba"],
+         "mamba_num_heads": 4, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 2},
+    ),
+    "nemotron-h-moe": (
+        "NemotronHForCausalLM",
+        {**BASE, **DIM8, **EXPERTS, "layers_block_type": ["mamba", "attention", "moe"],
+         "mamba_num_heads": 4, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 2,
+         "n_routed_experts": 4, "moe_shared_expert_intermediate_size": 40,
+         "routed_scaling_factor": 1.5},
+    ),
+    "qwen3-next": (
+        "Qwen3NextForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, **DELTA, "num_experts": 4, "norm_topk_prob": True,
+         "shared_expert_intermediate_size": 24},
+    ),
+    "qwen3.5": ("Qwen3_5ForCausalLM", {**BASE, **DIM8, **DELTA}),
+    "qwen3.5-moe": (
+        "Qwen3_5MoeForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, **DELTA, "num_experts": 4,
+         "shared_expert_intermediate_size": 24},
+    ),
     "falcon-h1": (
         "FalconH1ForCausalLM",
         {**BASE, **DIM8, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16,
@@ -261,6 +352,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
          "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
     ),
     # Encoders.
+    "gemma-embedding": (
+        "Gemma3TextModel",
+        {**BASE, **DIM8, "sliding_window": 8, "num_hidden_layers": 6, "query_pre_attn_scalar": 8,
+         "use_bidirectional_attention": True},
+    ),
     "bert": ("BertModel", {**ALL_HEADS, "type_vocab_size": 2}),
     "distilbert": (
         "DistilBertModel",
