@@ -38,17 +38,29 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 
 def read_json(path: Path) -> dict[str, Any]:
     """An object in a JSON file; GGUFError when it is missing or something else."""
+    value = _read(path)
+    if not isinstance(value, dict):
+        raise GGUFError(f"{path}: holds no object")
+    return value
+
+
+def read_optional_list(path: Path) -> list[dict[str, Any]]:
+    """Objects in a list; [] where there is no such file."""
+    value = _read(path) if path.exists() else []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise GGUFError(f"{path}: holds no list of objects")
+    return value
+
+
+def _read(path: Path) -> Any:
     try:
         if path.stat().st_size > _MOST:
             raise GGUFError(f"{path}: is larger than {_MOST >> 20} MiB")
-        value = json.loads(path.read_text("utf-8"))
+        return json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise GGUFError(f"{path}: there is no such file") from None
     except (OSError, ValueError, RecursionError) as error:
         raise GGUFError(f"{path}: is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise GGUFError(f"{path}: holds no object")
-    return value
 
 
 def read_optional_json(path: Path) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def rotary(s: Settings, dim: int | None = None) -> Keys:
 
 def _scaling(s: Settings) -> Keys:
     kind, rope = s.rope_kind, s.rope
-    if kind in ("default", "llama3", "mrope"):
+    if kind in ("default", "llama3", "mrope", "proportional"):
         return {}
     if kind in ("su", "longrope"):
         return _long_rope(s)

@@ -64,18 +64,20 @@ def rotated_pairs(rows: int, heads: int, rotary_dim: int | None = None) -> Indic
 
 def paired_queries(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Rows of queries, in pairs."""
-    yield name, _paired(weight, s.heads, s.rotary_dim)
+    yield name, _paired(weight, s.heads, s)
 
 
 def paired_keys(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Rows of keys, in pairs."""
-    yield name, _paired(weight, s.kv_heads, s.rotary_dim)
+    yield name, _paired(weight, s.kv_heads, s)
 
 
-def _paired(weight: Weight, heads: int, rotary_dim: int) -> Weight:
-    if weight.rows % (2 * heads) or rotary_dim % 2 or weight.rows // heads < rotary_dim:
-        raise weight.wrong(f"expected {heads} heads of rows, {rotary_dim} of each in pairs")
-    return reordered(weight, rotated_pairs(weight.rows, heads, rotary_dim), weight.shape)
+def _paired(weight: Weight, heads: int, s: Settings) -> Weight:
+    if weight.rows != heads * s.head_dim:
+        raise weight.wrong(f"expected {heads * s.head_dim} rows: {heads} heads of {s.head_dim}")
+    if s.rotary_dim % 2 or not 0 < s.rotary_dim <= s.head_dim:
+        raise weight.wrong(f"cannot have {s.rotary_dim} rows of a head in pairs")
+    return reordered(weight, rotated_pairs(weight.rows, heads, s.rotary_dim), weight.shape)
 
 
 def one_more(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
@@ -169,8 +171,8 @@ def by_group_apart(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """The same in three matrices, queries and keys in pairs (InternLM 2)."""
     q, k, v = _of_groups(weight, s)
     layer, suffix = layer_of(name), name.rsplit(".", 1)[1]
-    yield f"{layer}.attn_q.{suffix}", _paired(q, s.heads, s.rotary_dim)
-    yield f"{layer}.attn_k.{suffix}", _paired(k, s.kv_heads, s.rotary_dim)
+    yield f"{layer}.attn_q.{suffix}", _paired(q, s.heads, s)
+    yield f"{layer}.attn_k.{suffix}", _paired(k, s.kv_heads, s)
     yield f"{layer}.attn_v.{suffix}", v
 
 

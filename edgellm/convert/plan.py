@@ -15,6 +15,7 @@ from edgellm.convert.families.family import Family, settings_of
 from edgellm.convert.keys import Keys, frequency_divisors
 from edgellm.convert.moves import Move, stack_experts, stack_numbered, unchanged
 from edgellm.convert.packings import unpacked
+from edgellm.convert.sentence import sentence_parts
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, from_array
 from edgellm.errors import EdgeLLMError, GGUFError, RequestError
@@ -43,10 +44,10 @@ class Planned:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """keys: of the model, without its tokenizer. settings: of the text model."""
+    """keys: of the model, without its tokenizer."""
 
     architecture: str
-    settings: Settings
+    family: Family
     keys: Keys
     tensors: tuple[Planned, ...]
 
@@ -63,16 +64,18 @@ def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> 
     stored = unpacked(checkpoint)
     learned = family.learned(stored)
     found = _named(stored, family, settings)
-    for name, divisors in frequency_divisors(settings).items():
-        found[name] = from_array(name, divisors)
+    found |= {name: from_array(name, d) for name, d in frequency_divisors(settings).items()}
+    found |= family.extra(settings)
+    pooled, projections = sentence_parts(checkpoint.folder)
+    found |= projections
     tensors = [
         Planned(name, found[name], type_of(name, found[name])) for name in sorted(found, key=_place)
     ]
     keys = {
         name if name.startswith(_BARE) else f"{architecture}.{name}": value
-        for name, value in (family.keys(settings) | learned).items()
+        for name, value in (family.keys(settings) | learned | pooled).items()
     }
-    plan = Plan(architecture, settings, keys, tuple(tensors))
+    plan = Plan(architecture, family, keys, tuple(tensors))
     _check(checkpoint, plan)
     return plan
 
@@ -112,8 +115,6 @@ def _named(tensors: Mapping[str, Weight], family: Family, settings: Settings) ->
 
 
 def _move(name: str, family: Family) -> Move:
-    if name.endswith(".scale"):  # of a whole tensor
-        return unchanged
     for pattern, move in family.moves.items():
         if re.search(pattern, name):
             return move

@@ -107,6 +107,8 @@ class Settings:
     @property
     def rotary_dim(self) -> int:
         """How many dimensions of a head are rotated."""
+        if self.rope_kind == "proportional":  # a share of the pairs, which are those of all
+            return self.head_dim
         names = "partial_rotary_factor", "rotary_pct", "rope_pct"
         share = self.rope.optional_number(*names) or self.optional_number(*names)
         return self.head_dim if share is None else int(self.head_dim * share)

@@ -128,6 +128,19 @@ def parts(weight: Weight, sizes: Sequence[int]) -> list[Weight]:
     return [part(weight, int(first), size) for first, size in zip(starts, sizes, strict=True)]
 
 
+def padded(weight: Weight, rows: int) -> Weight:
+    """With rows of zeros behind its own, up to `rows` entries of a matrix."""
+    if len(weight.shape) != 2 or weight.rows > rows:
+        raise weight.wrong(f"expected at most {rows} rows")
+
+    def read(indices: Indices) -> Blocks:
+        is_own = indices < weight.rows
+        own = weight.read(np.where(is_own, indices, 0))
+        return np.where(is_own[:, None], own, np.uint8(0))
+
+    return replace(weight, shape=(rows, weight.columns), read=read)
+
+
 def halves(weight: Weight, interleaved: bool = False) -> tuple[Weight, Weight]:
     """The second axis from the end, or a vector's, in two: one after the other, or by turns."""
     is_vector = len(weight.shape) == 1

@@ -53,7 +53,9 @@ def write_converted(
         "general.file_type": FILE_TYPES[_most(plan.tensors)],
         "general.quantization_version": 2,
         **plan.keys,
-        **vocabulary(checkpoint.folder, table.weight.shape[0], rule),
+        **vocabulary(
+            checkpoint.folder, table.weight.shape[0], rule, plan.family.merges_over_characters
+        ),
     }
     return write_gguf(
         path,

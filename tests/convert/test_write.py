@@ -136,7 +136,10 @@ def _pickled(folder: Path, weights: Weights) -> None:
 BROKEN: dict[str, tuple[Break, str]] = {
     "missing": (_without("model.layers.1.mlp.up_proj.weight"), "blk.1.ffn_up.weight"),
     "no norm": (_without("model.norm.weight"), "output_norm.weight"),
-    "shape": (_with("model.layers.0.self_attn.k_proj.weight", (8, 8)), r"\(8, 8\), expected \(32"),
+    "shape": (
+        _with("model.layers.0.self_attn.k_proj.weight", (8, 8)),
+        r"\(8, 8\): expected 32 rows",
+    ),
     "unknown": (_with("model.layers.0.what.weight", (8, 8)), "'model.layers.0.what.weight' has no"),
     "pickle": (_pickled, "pickle files alone"),
     "kind": (_config(architectures=["PalmForCausalLM"]), "PalmForCausalLM.*cannot be converted"),

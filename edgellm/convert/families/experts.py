@@ -195,6 +195,24 @@ def _of_experts_turned(name: str, weight: Weight, s: Settings) -> list[Named]:
     return [(new, transposed(one)) for new, one in _of_experts(name, weight, s)]
 
 
+_GATES, _UPS = "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
+_DOWNS = "{layer}.ffn_down_exps.weight"
+
+
+def _either_way_gate_and_up(name: str, weight: Weight, s: Settings) -> list[Named]:
+    """Qwen 3 VL's are stored by columns, unless they are saved anew."""
+    width = 2 * s.integer("moe_intermediate_size")
+    is_plain = weight.shape[-2:] == (width, s.hidden_size) and width != s.hidden_size
+    split = gate_and_up if is_plain else turned_gate_and_up
+    return list(split(_GATES, _UPS)(name, weight, s))
+
+
+def _either_way_down(name: str, weight: Weight, s: Settings) -> list[Named]:
+    width = s.integer("moe_intermediate_size")
+    is_plain = weight.shape[-2:] == (s.hidden_size, width) and width != s.hidden_size
+    return list(as_named(_DOWNS, None if is_plain else turned)(name, weight, s))
+
+
 def _ernie(s: Settings) -> Keys:
     keys = decoder(s)
     keys["leading_dense_block_count"] = s.optional_integer("moe_layer_start_index") or 0
@@ -251,12 +269,9 @@ _AFMOE = {
     r"self_attn\.gate_proj\.weight$": as_named("{layer}.attn_gate.weight"),
     **EXPERTS,
 }
-# Experts of Qwen 3 VL are stored by columns.
 _QWEN3VL = {
-    r"experts\.gate_up_proj$": turned_gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
-    ),
-    r"experts\.down_proj$": as_named("{layer}.ffn_down_exps.weight", turned),
+    r"experts\.gate_up_proj$": _either_way_gate_and_up,
+    r"experts\.down_proj$": _either_way_down,
 }
 _llama4_row = Family("llama4", _llama4, _LLAMA4, INNER, VISION)
 _DEEPSEEK = {r"kv_b_proj\.weight$": latent_keys_and_values, **EXPERTS, **_NAMED}

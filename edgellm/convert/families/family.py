@@ -15,8 +15,8 @@ from edgellm.convert.weight import Weight
 
 # Rows of queries and keys in pairs, as GGUF's llama and its kin have them.
 PAIRS: Mapping[str, Move] = {
-    r"self_attn\.q_proj\.": paired_queries,
-    r"self_attn\.k_proj\.": paired_keys,
+    r"self_attn\.q_proj\.(weight|bias)$": paired_queries,
+    r"self_attn\.k_proj\.(weight|bias)$": paired_keys,
 }
 # Experts that lie in one tensor.
 FUSED_EXPERTS: Mapping[str, Move] = {
@@ -38,7 +38,9 @@ class Family:
     patterns of names that are no part of the text model. nested: where settings of the text model
     lie, if they do. defaults: of settings that config.json may leave out. implied: settings that
     follow from others, whatever config.json says. learned: keys whose numbers are tensors of the
-    checkpoint, which it takes away."""
+    checkpoint, which it takes away. extra: tensors that follow from settings.
+    merges_over_characters: GGUF names the tokenizer after the family, where others that merge
+    characters are SentencePiece's."""
 
     architecture: str | Callable[[Settings], str]
     keys: Callable[[Settings], Keys] = decoder
@@ -49,6 +51,8 @@ class Family:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: {}
     learned: Callable[[dict[str, Weight]], Keys] = lambda tensors: {}
+    extra: Callable[[Settings], Mapping[str, Weight]] = lambda settings: {}
+    merges_over_characters: bool = False
 
     def name(self, s: Settings) -> str:
         return self.architecture if isinstance(self.architecture, str) else self.architecture(s)

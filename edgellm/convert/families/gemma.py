@@ -9,8 +9,9 @@ import numpy as np
 from edgellm.convert.families.dense import INNER, VISION
 from edgellm.convert.families.family import Family
 from edgellm.convert.keys import Keys, decoder, windows
-from edgellm.convert.moves import as_named, one_more
+from edgellm.convert.moves import Named, as_named, one_more
 from edgellm.convert.settings import Settings
+from edgellm.convert.weight import Weight, from_array, padded
 
 _NORMS = {r"norm\.weight$": one_more}
 _TIED = {"tie_word_embeddings": True}
@@ -52,6 +53,61 @@ def _gemma3n(s: Settings) -> Keys:
     }
 
 
+def _gemma4(s: Settings) -> Keys:
+    """Heads of layers that see all are wider, and have fewer of keys. Layers at the end share keys,
+    and may have blocks twice as wide."""
+    windowed = [kind == "sliding_attention" for kind in s.items("layer_types")]
+    own = s.layers - (s.optional_integer("num_kv_shared_layers") or 0)
+    width, wide = s.integer("intermediate_size"), s.flag("use_double_wide_mlp")
+    few = _of_full_layers(s, "num_global_key_value_heads", "num_key_value_heads") or s.kv_heads
+    keys = decoder(s) | windows(s) | _local_base(s)
+    keys |= {
+        "attention.key_length": _global_head_dim(s),
+        "attention.value_length": _global_head_dim(s),
+        "attention.key_length_swa": s.head_dim,
+        "attention.value_length_swa": s.head_dim,
+        "attention.head_count_kv": np.array(
+            [s.kv_heads if local else few for local in windowed], np.uint32
+        ),
+        "attention.shared_kv_layers": s.layers - own,
+        "embedding_length_per_layer_input": s.optional_integer("hidden_size_per_layer_input") or 0,
+        "feed_forward_length": np.array(
+            [2 * width if wide and i >= own else width for i in range(s.layers)], np.uint32
+        ),
+        "rope.dimension_count": _global_head_dim(s),
+        "rope.dimension_count_swa": s.head_dim,
+    }
+    used = s.optional_integer("top_k_experts")
+    return keys | ({"expert_used_count": used} if used else {})
+
+
+def _of_full_layers(s: Settings, name: str, each: str) -> int | None:
+    """A number of layers that see all: under its name, or layer by layer."""
+    given = s.optional_integer(name)
+    if given:
+        return given
+    layers = s.group("per_layer_config")
+    found = (layers.group(str(i)).optional_integer(each) for i in range(s.layers))
+    return next((number for number in found if number), None)
+
+
+def _global_head_dim(s: Settings) -> int:
+    return _of_full_layers(s, "global_head_dim", "head_dim") or s.head_dim
+
+
+def _unrotated(s: Settings) -> dict[str, Weight]:
+    """In layers that see all, a share of the pairs is rotated: others turn too slowly to count."""
+    dim = _global_head_dim(s)
+    rotated = int(dim * s.rope.number("partial_rotary_factor", 1.0) / 2)
+    divisors = np.array([1.0] * rotated + [1e30] * (dim // 2 - rotated), np.float32)
+    return {"rope_freqs.weight": from_array("rope_freqs.weight", divisors)}
+
+
+def _as_many_tokens(name: str, weight: Weight, s: Settings) -> list[Named]:
+    """Tokens of images and sound have no row."""
+    return [(name, padded(weight, max(weight.rows, s.integer("vocab_size"))))]
+
+
 def _one_width(s: Settings) -> Settings:
     """Settings in which feed-forward blocks have one width, which all layers share."""
     widths = set(s.items("intermediate_size"))
@@ -70,13 +126,36 @@ _GEMMA3_DEFAULTS: Mapping[str, object] = {
 _gemma3_row = Family(
     "gemma3", _gemma3, _NORMS, renames=INNER, left=VISION, defaults=_GEMMA3_DEFAULTS
 )
-_3N = {r"correct_output_scale$": as_named("{layer}.altup_correct_scale.weight")}
+_PER_LAYER = {r"embed_tokens_per_layer\.weight$": _as_many_tokens}
+_3N = {
+    **_PER_LAYER,
+    r"correct_output_scale$": as_named("{layer}.altup_correct_scale.weight"),
+}
+_GEMMA4 = {
+    **_PER_LAYER,
+    r"\.layer_scalar$": as_named("{layer}.layer_output_scale.weight"),
+    r"router\.scale$": as_named("{layer}.ffn_gate_inp.scale"),
+    r"router\.per_expert_scale$": as_named("{layer}.ffn_down_exps.scale"),
+    r"experts\.gate_up_proj(\.weight)?$": as_named("{layer}.ffn_gate_up_exps.weight"),
+    r"experts\.down_proj(\.weight)?$": as_named("{layer}.ffn_down_exps.weight"),
+}
+_OTHER_SENSES = (*VISION, r"^(model\.)?(audio_tower|embed_audio|embed_vision)\.")
+_gemma4_row = Family(
+    "gemma4",
+    _gemma4,
+    _GEMMA4,
+    INNER,
+    _OTHER_SENSES,
+    defaults=_TIED,
+    extra=_unrotated,
+    merges_over_characters=True,
+)
 _gemma3n_row = Family(
     "gemma3n",
     _gemma3n,
     _3N,
     INNER,
-    (*VISION, r"^(model\.)?(audio_tower|embed_audio|embed_vision)\."),
+    _OTHER_SENSES,
     defaults=_TIED,
 )
 
@@ -92,6 +171,8 @@ ROWS: Mapping[str, Family] = {
         {r"^(?!model\.)": "model."},
         defaults=_GEMMA3_DEFAULTS,
     ),
+    "Gemma4ForCausalLM": _gemma4_row,
+    "Gemma4ForConditionalGeneration": _gemma4_row,
     "Gemma3nForCausalLM": _gemma3n_row,
     "Gemma3nForConditionalGeneration": _gemma3n_row,
 }

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edgellm.convert.packings.integers import Codes, Grid, weight_of
+from edgellm.convert.packings.integers import Codes, Grid, Zeros, weight_of
 from edgellm.convert.packings.packed import Packed, numbers, origin, shaped
 from edgellm.convert.weight import Indices, Weight
 from edgellm.errors import GGUFError
@@ -43,7 +43,7 @@ def _weight(packed: Packed, prefix: str) -> Weight:
     if columns % num_groups:
         raise GGUFError(f"{origin(scales)} has {num_groups} groups for {columns} columns")
     qzeros = shaped(packed.take(f"{prefix}.qzeros"), (num_groups, rows // 8), ("I32",))
-    zeros = _codes(numbers(qzeros), np.arange(rows)).astype(np.int32)
+    zeros = _codes(numbers(qzeros), np.arange(rows))
     words, factors = numbers(stored), numbers(scales)
     return weight_of(
         Grid(
@@ -52,10 +52,8 @@ def _weight(packed: Packed, prefix: str) -> Weight:
             _BITS,
             lambda indices: _codes(words, indices),
             lambda indices: np.asarray(factors[:, indices].T, np.float32),
-            lambda indices: zeros[indices],
+            Zeros(zeros),
             np.arange(columns) // (columns // num_groups),
-            int(zeros.min()),
-            int(zeros.max()),
         )
     )
 

@@ -12,7 +12,7 @@ Sources: Dettmers et al. 2022 (LLM.int8), 2023 (QLoRA: NF4 and double quantisati
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -65,24 +65,28 @@ def _four_bits(packed: Packed, name: str, state_name: str) -> Weight:
         octets = flat[rows]
         codes = np.stack([octets >> 4, octets & 15], -1).reshape(len(rows), -1)
         blocks = (rows[:, None] * shape[-1] + columns) // size
-        values: Values = table[codes] * peaks[blocks]
+        values: Values = table[codes] * peaks(blocks)
         return values
 
     natural = _NATURAL.get(str(state.get("dtype")), "F16")
     return from_floats(origin(stored), shape, natural, read)
 
 
-def _peaks(packed: Packed, name: str, state: Mapping[str, Any], count: int) -> Values:
-    """The largest magnitude of each block."""
+def _peaks(
+    packed: Packed, name: str, state: Mapping[str, Any], count: int
+) -> Callable[[Indices], Values]:
+    """The largest magnitude of blocks."""
     stored = shaped(packed.take(f"{name}.absmax"), (count,))
     if "nested_blocksize" not in state:
-        return floats(stored)
+        plain = floats(stored)
+        return lambda blocks: plain[blocks]
     size = int(state["nested_blocksize"])
     outer = shaped(packed.take(f"{name}.nested_absmax"), (-(-count // size),))
     table = floats(shaped(packed.take(f"{name}.nested_quant_map"), (256,)))
     codes = numbers(shaped(stored, (count,), ("U8",)))
     offset = np.float32(state.get("nested_offset", 0.0))
-    return table[codes] * floats(outer)[np.arange(count) // size] + offset
+    factors = floats(outer)
+    return lambda blocks: table[codes[blocks]] * factors[blocks // size] + offset
 
 
 def _state(stored: Stored) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgellm.convert.packings import fp8
-from edgellm.convert.packings.integers import Grid, bit_fields, weight_of
+from edgellm.convert.packings.integers import Grid, Zeros, bit_fields, weight_of
 from edgellm.convert.packings.packed import Packed, floats, numbers, origin, shaped
 from edgellm.convert.safetensors import Stored
 from edgellm.convert.weight import Blocks, Indices, Weight, from_array, from_floats
@@ -57,16 +57,16 @@ def _integers(packed: Packed, prefix: str, stored: Stored) -> Weight:
     rows, columns = (int(n) for n in size)
     bits = _bits(stored, columns)
     shaped(stored, (rows, -(-columns * bits // 32)))
-    scale = floats(packed.take(f"{prefix}.weight_scale"))
+    scale = numbers(packed.take(f"{prefix}.weight_scale"))
     num_groups = 1 if scale.size == 1 else scale.size // max(1, rows)
     if scale.size not in (1, rows * num_groups) or not num_groups or columns % num_groups:
         raise GGUFError(f"{origin(stored)}: scales of shape {scale.shape} do not fit {size}")
     factors = np.broadcast_to(scale.reshape(-1, num_groups), (rows, num_groups))
-    zeros = np.full((rows, num_groups), 1 << bits - 1, np.int32)
+    zeros = np.broadcast_to(np.uint8(1 << bits - 1), (rows, num_groups))
     if f"{prefix}.weight_zero_point" in packed.tensors:
         given = packed.take(f"{prefix}.weight_zero_point")
         shaped(given, (-(-rows * bits // 32), num_groups), ("I32",))
-        zeros = bit_fields(numbers(given).T, bits, rows).astype(np.int32).T
+        zeros = bit_fields(numbers(given).T, bits, rows).T
     groups = np.arange(columns) // (columns // num_groups)
     if f"{prefix}.weight_g_idx" in packed.tensors:
         groups = numbers(shaped(packed.take(f"{prefix}.weight_g_idx"), (columns,))).astype(np.intp)
@@ -80,10 +80,8 @@ def _integers(packed: Packed, prefix: str, stored: Stored) -> Weight:
             bits,
             lambda indices: bit_fields(words[indices], bits, columns),
             lambda indices: np.asarray(factors[indices], np.float32),
-            lambda indices: zeros[indices],
+            Zeros(zeros),
             groups,
-            int(zeros.min()),
-            int(zeros.max()),
         )
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edgellm.convert.packings.integers import Grid, bit_fields, weight_of
+from edgellm.convert.packings.integers import Grid, Zeros, bit_fields, weight_of
 from edgellm.convert.packings.packed import Packed, numbers, origin, shaped
 from edgellm.convert.weight import Weight
 from edgellm.errors import GGUFError
@@ -54,10 +54,8 @@ def _weight(packed: Packed, prefix: str, bits: int, missing: int) -> Weight:
             bits,
             lambda indices: bit_fields(words[:, indices].T, bits, columns),
             lambda indices: np.asarray(factors[:, indices].T, np.float32),
-            lambda indices: zeros[:, indices].T,
+            Zeros(zeros.T),
             groups,
-            int(zeros.min()),
-            int(zeros.max()),
         )
     )
 

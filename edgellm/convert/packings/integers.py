@@ -12,6 +12,7 @@ Other groups are decoded to F16.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,18 +28,31 @@ BLOCK = 32
 @dataclass(frozen=True, eq=False)
 class Grid:
     """A matrix (rows, columns) of codes of `bits`. codes: uint8 (indices, columns) of rows.
-    scales, zeros: (indices, groups) of rows. groups: the group of each column. top_zero, low_zero:
-    the largest and the least of all zeros."""
+    scales, zeros: (indices, groups) of rows. groups: the group of each column."""
 
     origin: str
     shape: tuple[int, int]
     bits: int
     codes: Callable[[Indices], Codes]
     scales: Callable[[Indices], Values]
-    zeros: Callable[[Indices], npt.NDArray[np.int32]]
+    zeros: "Zeros"
     groups: Indices
-    low_zero: int
-    top_zero: int
+
+
+class Zeros:
+    """The zeros of rows (rows, groups), as one number where they are all the same."""
+
+    def __init__(self, codes: npt.NDArray[np.integer[Any]]) -> None:
+        self.low, self.top = int(codes.min()), int(codes.max())
+        shape = (1, 1) if self.low == self.top else codes.shape
+        self._codes = np.ascontiguousarray(codes[: shape[0], : shape[1]], np.uint8)
+        self._groups = codes.shape[1]
+
+    def __call__(self, rows: Indices) -> npt.NDArray[np.int32]:
+        """int32 (indices, groups)."""
+        if self._codes.size == 1:
+            return np.full((len(rows), self._groups), self.low, np.int32)
+        return self._codes[rows].astype(np.int32)
 
 
 def bit_fields(words: npt.NDArray[np.int32], bits: int, count: int) -> Codes:
@@ -61,11 +75,11 @@ def weight_of(grid: Grid) -> Weight:
         by_block = grid.groups.reshape(-1, BLOCK)
         if (by_block == by_block[:, :1]).all():
             top = (1 << grid.bits) - 1
-            if grid.bits <= 4 and grid.top_zero <= 8 and top - grid.low_zero <= 7:
+            if grid.bits <= 4 and grid.zeros.top <= 8 and top - grid.zeros.low <= 7:
                 return _blocks(grid, "Q4_0", _q4_0)
             if grid.bits <= 4:
                 return _blocks(grid, "Q4_1", _q4_1)
-            if grid.bits == 8 and grid.low_zero == grid.top_zero == 128:
+            if grid.bits == 8 and grid.zeros.low == grid.zeros.top == 128:
                 return _blocks(grid, "Q8_0", _q8_0)
     return from_floats(grid.origin, grid.shape, "F16", lambda indices: _decoded(grid, indices))
 

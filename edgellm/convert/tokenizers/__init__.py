@@ -22,14 +22,20 @@ KINDS: Mapping[str, Callable[[TokenizerFolder, str | None], Tokens]] = {
 }
 
 
-def vocabulary(folder: Path, size: int, rule: str | None = None) -> Keys:
+def vocabulary(
+    folder: Path, size: int, rule: str | None = None, merges_over_characters: bool = False
+) -> Keys:
     """The keys of the folder's tokenizer, for a model of `size` tokens.
 
-    rule: the name of the pre-tokenizer's rule, where it cannot be told from the folder. GGUFError
-    for what is missing or damaged, RequestError for what is not known here.
+    rule: the name of the pre-tokenizer's rule, where it cannot be told from the folder.
+    merges_over_characters: the tokenizer is the one that GGUF names after Gemma 4.
+    GGUFError for what is missing or damaged, RequestError for what is not known here.
     """
     source = open_tokenizer(folder)
-    tokens = _read(source, rule)
+    if merges_over_characters and source.content is not None and not bpe.is_over_bytes(source):
+        tokens = bpe.over_characters(source)
+    else:
+        tokens = _read(source, rule)
     return {
         **tokens.keys(size),
         **special_keys(source, tokens, size),

@@ -35,22 +35,43 @@ def read(source: TokenizerFolder, rule: str | None) -> Tokens:
                 "tokenizer.ggml.merges": [f"{left} {right}" for left, right in merges],
             },
         )
-    scores = _scores(merges)
-    fallback = bool(source.model.get("byte_fallback"))
-    tokens = {}
-    for i, text in by_id.items():
-        kind = byte_or_normal(text) if fallback else Type.NORMAL
-        kind = Type.UNKNOWN if text == source.model.get("unk_token") else kind
-        tokens[i] = Token(text, kind, scores.get(text, NO_SCORE))
     return Tokens(
         "llama",
-        with_added(tokens, source.added),
+        _over_characters(source, by_id, _scores(merges)),
         {
             "tokenizer.ggml.pre": "default",
             "tokenizer.ggml.add_space_prefix": adds_space(source),
         },
         scored=True,
     )
+
+
+def over_characters(source: TokenizerFolder) -> Tokens:
+    """Merges of characters by their ranks ("gemma4")."""
+    by_id = _by_id(source.path, source.model.get("vocab"))
+    merges = _merges(source.path, source.model.get("merges"))
+    return Tokens(
+        "gemma4",
+        _over_characters(source, by_id, {}),
+        {
+            "tokenizer.ggml.pre": "gemma4",
+            "tokenizer.ggml.merges": [f"{left} {right}" for left, right in merges],
+            "tokenizer.ggml.add_space_prefix": False,
+        },
+        adds={"bos": True},
+    )
+
+
+def _over_characters(
+    source: TokenizerFolder, by_id: Mapping[int, str], scores: Mapping[str, float]
+) -> dict[int, Token]:
+    fallback = bool(source.model.get("byte_fallback"))
+    tokens = {}
+    for i, text in by_id.items():
+        kind = byte_or_normal(text) if fallback else Type.NORMAL
+        kind = Type.UNKNOWN if text == source.model.get("unk_token") else kind
+        tokens[i] = Token(text, kind, scores.get(text, NO_SCORE))
+    return with_added(tokens, source.added)
 
 
 def is_over_bytes(source: TokenizerFolder) -> bool:

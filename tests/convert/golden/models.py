@@ -74,6 +74,24 @@ LATENT = {
     "moe_layer_freq": 1,
 }
 
+VL = {
+    **BASE,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e5, "mrope_section": [2, 1, 1]},
+}
+EYES = {
+    "depth": 1,
+    "embed_dim": 16,
+    "hidden_size": 32,
+    "out_hidden_size": 32,
+    "num_heads": 2,
+    "intermediate_size": 16,
+    "patch_size": 2,
+    "spatial_merge_size": 2,
+    "fullatt_block_indexes": [0],
+    "deepstack_visual_indexes": [0],
+    "num_position_embeddings": 16,
+}
+
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaForCausalLM", {**BASE, "head_dim": 16}),
     "llama-biases": ("LlamaForCausalLM", {**BASE, "attention_bias": True}),
@@ -82,6 +100,35 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral": ("MistralForCausalLM", {**BASE, "sliding_window": 4}),
     "jais2": ("Jais2ForCausalLM", {**BASE, **DIM8}),
     "ministral3": ("Ministral3ForCausalLM", {**BASE, **DIM8, "rope_parameters": SCALED}),
+    "gemma4": (
+        "Gemma4ForCausalLM",
+        {**BASE, **DIM8, **TIED, "num_hidden_layers": 4, "global_head_dim": 16,
+         "vocab_size_per_layer_input": VOCAB, "hidden_size_per_layer_input": 8,
+         "num_kv_shared_layers": 2, "sliding_window": 4, "use_double_wide_mlp": True,
+         "layer_types": ["sliding_attention", "full_attention"] * 2},
+    ),
+    "gemma4-moe": (
+        "Gemma4ForCausalLM",
+        {**BASE, **DIM8, **TIED, "num_hidden_layers": 2, "global_head_dim": 16,
+         "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0, "sliding_window": 4,
+         "attention_k_eq_v": True, "num_global_key_value_heads": 1, "enable_moe_block": True,
+         "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32,
+         "layer_types": ["sliding_attention", "full_attention"]},
+    ),
+    "qwen2-vl": ("Qwen2VLForConditionalGeneration", {"text_config": VL, "vision_config": EYES}),
+    "qwen2.5-vl": (
+        "Qwen2_5_VLForConditionalGeneration", {"text_config": VL, "vision_config": EYES}
+    ),
+    "qwen3-vl": (
+        "Qwen3VLForConditionalGeneration",
+        {"text_config": {**VL, **DIM8}, "vision_config": EYES},
+    ),
+    "qwen3-vl-moe": (
+        "Qwen3VLMoeForConditionalGeneration",
+        {"text_config": {**VL, **DIM8, "num_experts": 4, "num_experts_per_tok": 2,
+                         "moe_intermediate_size": 24},
+         "vision_config": EYES},
+    ),
     "gemma3n": (
         "Gemma3nForCausalLM",
         {**BASE, **DIM8, **TIED, "num_hidden_layers": 5, "intermediate_size": [FF] * 5,
