@@ -13,18 +13,22 @@ from edgellm.kernels.opencl.context import Context, faults
 from edgellm.kernels.opencl.indices import Int32, indices_of
 from edgellm.kernels.opencl.plan import (
     Argument,
+    Choice,
+    Count,
     Index,
     IndexArray,
     Launch,
     Plan,
     Room,
     RoomRows,
+    Size,
     place,
 )
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.program import ATTENTION_TILE, Program
 
 Float32 = npt.NDArray[np.float32]
+_STEPS_KEPT = 64  # kinds of steps, whose launches are looked up once
 
 
 class Executable:
@@ -44,6 +48,7 @@ class Executable:
         self._used = {a.name for a in arguments if isinstance(a, IndexArray)}
         self._indices: dict[Index, Any] = {}
         self._kernels: dict[tuple[int, KernelKey], Any] = {}
+        self._steps: dict[tuple[int, ...], list[tuple[Any, Size, Size]]] = {}  # by counts
         with faults("the OpenCL device cannot hold a step"):
             self._reserve({"tokens": 1, "outputs": 1, "parts": 1})
             self._send({name: np.empty(0, np.int32) for name in self._used})
@@ -79,7 +84,7 @@ class Executable:
     def close(self) -> None:
         """Gives the device's memory back."""
         self._context.queue.finish()
-        self._kernels.clear()
+        self._forget_kernels()
         self._memory.clear()
         self._indices.clear()
 
@@ -94,14 +99,8 @@ class Executable:
         for name, value in self._program.inputs.items():
             room = self._memory[self._placed[self._plan.rooms[value]]]
             cl.enqueue_copy(queue, room, given[name], is_blocking=False)
-        for number, launch in enumerate(self._plan.launches):
-            for choice in reversed(launch.choices):
-                count = counts[choice.grid.count]
-                if count >= choice.least:
-                    kernel = self._kernel(number, launch, choice.key)
-                    sizes, local = choice.grid.sizes(count), choice.grid.local
-                    cl.enqueue_nd_range_kernel(queue, kernel, sizes, local)
-                    break
+        for kernel, sizes, local in self._chosen(counts):
+            cl.enqueue_nd_range_kernel(queue, kernel, sizes, local)
         results = {}
         for name, value in self._program.outputs.items():
             if not batch.wants(name):
@@ -113,13 +112,31 @@ class Executable:
         queue.finish()  # until here the device may have read the index arrays
         return results
 
+    def _chosen(self, counts: Mapping[Count, int]) -> list[tuple[Any, Size, Size]]:
+        """Kernel, work-items and those of a group of each launch that a batch needs, in order."""
+        key = tuple(counts.values())
+        if key not in self._steps:
+            if len(self._steps) == _STEPS_KEPT:
+                self._steps.clear()
+            self._steps[key] = [
+                (self._kernel(number, launch, choice.key), choice.grid.sizes(n), choice.grid.local)
+                for number, launch in enumerate(self._plan.launches)
+                for choice, n in _fitting(launch, counts)
+            ]
+        return self._steps[key]
+
+    def _forget_kernels(self) -> None:
+        """After memory has moved, which is among their arguments."""
+        self._kernels.clear()
+        self._steps.clear()
+
     def _send(self, arrays: Mapping[Index, Int32]) -> None:
         """Enqueues copies of what kernels read; it must stay alive until they are done."""
         for name in self._used & arrays.keys():
             data = arrays[name]
             if name not in self._indices or self._indices[name].size < data.nbytes:
                 self._indices[name] = self._context.room(_power_of_two(max(64, data.nbytes)))
-                self._kernels.clear()
+                self._forget_kernels()
             if data.size:
                 cl.enqueue_copy(self._context.queue, self._indices[name], data, is_blocking=False)
 
@@ -144,10 +161,16 @@ class Executable:
         if all(rows[kind] <= self._capacity[kind] for kind in rows):
             return
         wanted = {kind: max(self._capacity[kind], _power_of_two(n)) for kind, n in rows.items()}
-        self._kernels.clear()
+        self._forget_kernels()
         self._memory = []
         self._memory = [self._context.room(p.row_bytes * wanted[p.rows]) for p in self._pieces]
         self._capacity = wanted
+
+
+def _fitting(launch: Launch, counts: Mapping[Count, int]) -> list[tuple[Choice, int]]:
+    """The choice for a batch and how many of its grid's things there are; or no choice."""
+    sized = [(choice, counts[choice.grid.count]) for choice in launch.choices]
+    return [(choice, count) for choice, count in sized if count >= choice.least][-1:]
 
 
 def _small_batch(rows: int, past: int, groups: int, adapters: int) -> Batch:

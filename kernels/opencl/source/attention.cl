@@ -91,6 +91,33 @@ static inline void record_heads(__global const float *y, __global uint *records,
 
 #define PARTIAL (VALUE_DIM + 2)  // numbers of a head's tile: top, sum, sums of values
 
+// Sums and largest numbers over the work-group for all pairs at once, each in the tree of group_sum
+// and group_max. room: WG numbers for each pair.
+#define GROUP_ALL(name, folded) \
+    static inline void name(float *values, __local float *room) \
+    { \
+        int lid = get_local_id(0); \
+        UNROLL \
+        for (int p = 0; p < PAIRS; p++) \
+            room[p * WG + lid] = values[p]; \
+        barrier(CLK_LOCAL_MEM_FENCE); \
+        for (int half_size = WG / 2; half_size; half_size /= 2) { \
+            for (int p = 0; p < PAIRS && lid < half_size; p++) { \
+                __local float *own = room + p * WG + lid; \
+                float a = own[0], b = own[half_size]; \
+                own[0] = folded; \
+            } \
+            barrier(CLK_LOCAL_MEM_FENCE); \
+        } \
+        UNROLL \
+        for (int p = 0; p < PAIRS; p++) \
+            values[p] = room[p * WG]; \
+        barrier(CLK_LOCAL_MEM_FENCE); \
+    }
+
+GROUP_ALL(group_sums, a + b)
+GROUP_ALL(group_maxima, larger(a, b))
+
 // acc[p] += weights[p][j] * value; a weight of 0 leaves it alone whatever the value is.
 #define ADD_WEIGHTED(type, load, d) \
     type acc[PAIRS]; \
@@ -125,7 +152,7 @@ void attention(__global const int *step, __global const int *positions,
                int group, int kv_heads, float scale, int window, int chunked,
                float softcap)
 {
-    __local float room[WG], scores[PAIRS * TILE];
+    __local float room[PAIRS * WG], scores[PAIRS * TILE];
     int lid = get_local_id(0), first_head = HEADS * get_group_id(0);
     int heads = HEADS * get_num_groups(0);
 #if SPLIT
@@ -214,22 +241,26 @@ void attention(__global const int *step, __global const int *positions,
                 tops[p] = larger(tops[p], largest);
             }
         }
+        group_maxima(tops, room);
+        float sums[PAIRS];
         for (int p = 0; p < PAIRS; p++) {
-            float top = group_max(tops[p], room), sum = 0.0f;
+            sums[p] = 0.0f;
             for (int c = V * lid; c < TILE; c += V * WG) {
-                floatV weight = exp(loadV(scores + p * TILE + c) - top);
-                weight = top == -INFINITY ? (floatV)(0.0f) : weight;
+                floatV weight = exp(loadV(scores + p * TILE + c) - tops[p]);
+                weight = tops[p] == -INFINITY ? (floatV)(0.0f) : weight;
                 storeV(weight, scores + p * TILE + c);
-                sum += SUM_OF(weight);
+                sums[p] += SUM_OF(weight);
             }
-            sum = group_sum(sum, room);
+        }
+        group_sums(sums, room);
+        for (int p = 0; p < PAIRS; p++) {
 #if SPLIT
             if (lid == 0) {
-                partials[p * PARTIAL] = top;
-                partials[p * PARTIAL + 1] = sum;
+                partials[p * PARTIAL] = tops[p];
+                partials[p * PARTIAL + 1] = sums[p];
             }
 #else
-            factors[p] = add_tile(all + p, top, sum);
+            factors[p] = add_tile(all + p, tops[p], sums[p]);
 #endif
         }
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -6,17 +6,6 @@
 
 #define MIN_GATE_SUM 0x1p-14f  // kernels.ops.moe
 
-static inline float softmax_sum(__global const float *x, int count, float *top)
-{
-    float sum = 0.0f;
-    *top = -INFINITY;
-    for (int i = 0; i < count; i++)
-        *top = larger(*top, x[i]);
-    for (int i = 0; i < count; i++)
-        sum += exp(x[i] - *top);
-    return sum;
-}
-
 // What the scores of one row say of an expert.
 typedef struct {
     __global const float *scores, *bias;
@@ -32,14 +21,10 @@ static inline float weight_of(Scores row, int expert)
     return row.gating == SIGMOID ? sigmoid(score) : score;
 }
 
-static inline float preference_of(Scores row, int expert)
-{
-    return weight_of(row, expert) + (row.bias ? row.bias[expert] : 0.0f);
-}
-
 // Bit g is set where group g of `size` experts is among the `used` best by the sum of their `best`
 // (1 or 2) highest preferences.
-static inline ulong best_groups(Scores row, int groups, int size, int used, int best)
+static inline ulong best_groups(__local const float *preferences, int groups, int size, int used,
+                                int best)
 {
     ulong chosen = 0;
     for (int n = 0; n < used; n++) {
@@ -48,7 +33,7 @@ static inline ulong best_groups(Scores row, int groups, int size, int used, int 
         for (int g = 0; g < groups; g++) {
             float first = -INFINITY, second = -INFINITY;
             for (int e = g * size; e < (g + 1) * size; e++) {
-                float value = preference_of(row, e);
+                float value = preferences[e];
                 second = larger(second, smaller(first, value));
                 first = larger(first, value);
             }
@@ -63,45 +48,85 @@ static inline ulong best_groups(Scores row, int groups, int size, int used, int 
     return chosen;
 }
 
-// One work-item a row.
-__kernel void moe_route(__global const int *step, __global const float *scores,
-                        __global const float *bias, __global float *out, int experts, int top_k,
-                        int gating, int groups, int groups_used, int group_best, int normalize,
-                        float factor)
+#define TAKEN -1  // in place of an expert's own number
+
+// Whether expert b goes before a, either of which may be TAKEN: of two alike, the lower number.
+static inline bool goes_before(float a, int expert_a, float b, int expert_b)
 {
-    int number = get_global_id(0);
-    if (number >= step[NUM_TOKENS])
-        return;
-    Scores row = {scores + (size_t)number * experts, bias, gating, 0.0f, 1.0f};
-    __global float *chosen = out + (size_t)number * 2 * top_k, *weights = chosen + top_k;
-    if (gating == SOFTMAX)
-        row.sum = softmax_sum(row.scores, experts, &row.top);
-    int size = experts / groups;
-    ulong seen = groups == 1 ? 1 : best_groups(row, groups, size, groups_used, group_best);
-    for (int rank = 0; rank < top_k; rank++) {
-        int best = -1;
-        float most = -INFINITY;
-        for (int e = 0; e < experts; e++) {
-            bool is_taken = false;
-            for (int r = 0; r < rank; r++)
-                is_taken = is_taken || (int)chosen[r] == e;
-            float preference = seen >> e / size & 1 ? preference_of(row, e) : -INFINITY;
-            if (!is_taken && (best < 0 || preference > most)) {
-                best = e;
-                most = preference;
-            }
-        }
-        chosen[rank] = (float)best;
-        weights[rank] = weight_of(row, best);
+    if (expert_a == TAKEN || expert_b == TAKEN)
+        return expert_b != TAKEN;
+    return b > a || (b == a && expert_b < expert_a);
+}
+
+// A work-group for each row.
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+void moe_route(__global const float *scores, __global const float *bias, __global float *out,
+               int top_k, int gating, int groups, int groups_used, int group_best, int normalize,
+               float factor)
+{
+    __local float room[WG], preferences[EXPERTS];
+    __local int numbers[EXPERTS], best[WG];
+    int lid = get_local_id(0);
+    Scores row = {scores + get_group_id(0) * EXPERTS, bias, gating, -INFINITY, 0.0f};
+    __global float *chosen = out + get_group_id(0) * 2 * top_k, *weights = chosen + top_k;
+    for (int e = lid; e < EXPERTS; e += WG)
+        row.top = larger(row.top, row.scores[e]);
+    row.top = group_max(row.top, room);
+    for (int e = lid; e < EXPERTS; e += WG)
+        row.sum += exp(row.scores[e] - row.top);
+    row.sum = group_sum(row.sum, room);
+    for (int e = lid; e < EXPERTS; e += WG) {
+        preferences[e] = weight_of(row, e) + (bias ? bias[e] : 0.0f);
+        numbers[e] = e;
     }
-    float sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lid == 0 && groups > 1) {
+        int size = EXPERTS / groups;
+        ulong seen = best_groups(preferences, groups, size, groups_used, group_best);
+        for (int e = 0; e < EXPERTS; e++)
+            if (!(seen >> e / size & 1))
+                preferences[e] = -INFINITY;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int rank = 0; rank < top_k; rank++) {
+        float most = -INFINITY;
+        int winner = TAKEN;
+        for (int e = lid; e < EXPERTS; e += WG)
+            if (goes_before(most, winner, preferences[e], numbers[e])) {
+                most = preferences[e];
+                winner = e;
+            }
+        room[lid] = most;
+        best[lid] = winner;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int half_size = WG / 2; half_size; half_size /= 2) {
+            int other = lid + half_size;
+            if (lid < half_size && goes_before(room[lid], best[lid], room[other], best[other])) {
+                room[lid] = room[other];
+                best[lid] = best[other];
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        if (lid == 0) {
+            chosen[rank] = (float)best[0];
+            weights[rank] = weight_of(row, best[0]);
+            numbers[best[0]] = TAKEN;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (lid > 0)
+        return;
+    float sum = 0.0f;
     if (gating == SOFTMAX_SELECTED) {
-        float top;
-        sum = softmax_sum(weights, top_k, &top);
+        float top = -INFINITY;
+        for (int r = 0; r < top_k; r++)
+            top = larger(top, weights[r]);
+        for (int r = 0; r < top_k; r++)
+            sum += exp(weights[r] - top);
         for (int r = 0; r < top_k; r++)
             weights[r] = exp(weights[r] - top) / sum;
+        sum = 0.0f;
     }
-    sum = 0.0f;
     for (int r = 0; r < top_k; r++)
         sum += weights[r];
     sum = larger(sum, MIN_GATE_SUM);
@@ -109,7 +134,7 @@ __kernel void moe_route(__global const int *step, __global const float *scores,
         weights[r] = (normalize ? weights[r] / sum : weights[r]) * factor;
 }
 
-#ifdef EXPERTS
+#ifdef TILE_TOKENS
 
 // Pairs of a row and a rank, number row * top_k + rank, ordered by expert, and tiles of at most
 // TILE_TOKENS pairs of one expert: expert, first pair, number of pairs; without any where there are
