@@ -6,6 +6,7 @@ Runs in the caller's thread, where what takes long may take long.
 import os
 from collections.abc import Callable, Sequence as Seq
 from functools import partial
+from operator import index
 
 from edgellm.adapter_files import checked_scale
 from edgellm.beam_search import Beam, BeamSearch
@@ -65,13 +66,13 @@ def scoring(
     done: Callable[[Exception | None], None],
 ) -> Scoring:
     """What takes the logits from position `start` on. RequestError for what has none there."""
-    check_ids(ids, _generating(model).info.vocab_size)
+    token_ids = checked_ids(ids, _generating(model).info.vocab_size)
     if not 0 <= start < max(1, len(ids)):
         raise RequestError(f"logits from position {start} of {len(ids)} tokens", "start")
     sequence = Sequence(
         0,
-        list(ids),
-        len(ids),
+        token_ids,
+        len(token_ids),
         SamplingParams(),
         score_from=start,
         adapter_scales=model.info.adapter_scales,
@@ -79,13 +80,20 @@ def scoring(
     return Scoring(request_id, sequence, take_rows, done)
 
 
-def check_ids(ids: Seq[int], vocab_size: int) -> None:
-    """RequestError names an id that is no token."""
-    for place in (min(ids, default=0), max(ids, default=0)):
+def checked_ids(ids: Seq[int], vocab_size: int) -> list[int]:
+    """The ids, of whatever kind of integer. RequestError names one that is no token."""
+    try:
+        checked = [index(token) for token in ids]
+    except TypeError:
+        raise RequestError(
+            "token ids are whole numbers, and some are something else", "prompt"
+        ) from None
+    for place in (min(checked, default=0), max(checked, default=0)):
         if not 0 <= place < vocab_size:
             raise RequestError(
                 f"token id {place} is outside the vocabulary of {vocab_size}", "prompt"
             )
+    return checked
 
 
 def _answers(
@@ -150,8 +158,7 @@ def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:
         return model.tokenizer.encode(
             request.prompt, add_special=request.add_special, parse_special=request.parse_special
         )
-    check_ids(request.prompt, model.info.vocab_size)
-    return list(request.prompt)
+    return checked_ids(request.prompt, model.info.vocab_size)
 
 
 def _adapter_scales(request: Request, info: ModelInfo) -> tuple[float, ...]:

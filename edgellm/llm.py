@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from edgellm.completion import collect
 from edgellm.dialects import TAIL, plan, read_tools, taken_apart
-from edgellm.errors import ContextOverflow
+from edgellm.errors import ContextOverflow, RequestError
 from edgellm.generation import TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
@@ -65,7 +65,7 @@ def load(
         context_length=context_length,
         kv_cache_type=kv_cache_type,
         draft=draft,
-        adapters=tuple(adapters),
+        adapters=(adapters,) if isinstance(adapters, str) else tuple(adapters),
         max_num_seqs=max_num_seqs,
         memory_limit=memory_limit,
         kv_cache_memory=kv_cache_memory,
@@ -110,11 +110,14 @@ class Model:
         self, text: str, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
         """Token ids. add_special: BOS and EOS where the model wants them; parse_special: text such
-        as <|im_end|> becomes that token."""
+        as <|im_end|> becomes that token. RequestError for text that is no UTF-8."""
         return self._loaded.tokenizer.encode(text, add_special, parse_special)
 
     def detokenize(self, ids: Ids) -> str:
-        """The text of token ids, special tokens included."""
+        """The text of token ids, special tokens included; U+FFFD stands for what is no character.
+
+        RequestError for an id outside the vocabulary.
+        """
         return self._loaded.tokenizer.decode(list(ids))
 
     def apply_chat_template(
@@ -123,7 +126,10 @@ class Model:
         tools: list[Message] | None = None,
         add_generation_prompt: bool = True,
     ) -> str:
-        """The messages as the text that the model was trained on."""
+        """The messages as the text that the model was trained on.
+
+        RequestError names the message that the template does not take, and why.
+        """
         return self._loaded.chat_template.render(
             messages, tools=tools, add_generation_prompt=add_generation_prompt
         )
@@ -163,7 +169,8 @@ class Model:
         """The continuation of a text, or of token ids taken as they are.
 
         params: fields that are not given are what the file or the catalogue advises, else the
-        defaults. adapters: see Request.
+        defaults. adapters: see Request. RequestError for what this model cannot hold to,
+        ContextOverflow for a prompt that leaves no room for an answer.
         """
         return collect(self.stream(prompt, params, adapters))
 
@@ -190,7 +197,7 @@ class Model:
         """The model's answer to the messages, its reasoning and calls apart from its text.
 
         tools, tool_choice: as in OpenAI's chat API. A call is held to a form where one must come or
-        its function is strict.
+        its function is strict. Errors are those of complete.
         """
         loaded = self._loaded
         asked = plan(loaded.details(), read_tools(tools, tool_choice))
@@ -212,7 +219,10 @@ class Model:
         params: SamplingParams | None = None,
         adapters: Mapping[str, float] | None = None,
     ) -> Iterator[TokenEvent]:
-        """The events of all params.n answers as they come; leaving the loop aborts the rest."""
+        """The events of all params.n answers as they come; leaving the loop aborts the rest.
+
+        Arguments and errors are those of complete.
+        """
         params = params or SamplingParams()
         given = prompt if isinstance(prompt, str) else tuple(prompt)
         return self._events(Request(given, params, model=self.info.name, adapters=adapters))
@@ -264,6 +274,8 @@ class Model:
         classifier; "none": a row for each token, those of all texts one after another. None: what
         the file asks for. RequestError and ContextOverflow say what cannot be embedded.
         """
+        if isinstance(texts, str):
+            raise RequestError("texts is one text: a list of them is expected", "texts")
         found = self._manager.embed(list(texts), pooling, name=self.info.name)
         if not found:
             return np.zeros((0, 0), np.float32)

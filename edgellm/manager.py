@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from edgellm import sessions
-from edgellm.answers import check_ids, consumers, scoring
+from edgellm.answers import checked_ids, consumers, scoring
 from edgellm.backends import Backends, watched
 from edgellm.embeddings import (
     Pooled,
@@ -192,8 +192,8 @@ class Manager:
     ) -> SessionInfo:
         """Saves what the cache has of these tokens under a name, and with it the conversation."""
         with self.using(model) as loaded:
-            check_ids(list(ids), loaded.info.vocab_size)
-            return sessions.save(self._saved_model(loaded), name, ids, messages)
+            known = checked_ids(ids, loaded.info.vocab_size)
+            return sessions.save(self._saved_model(loaded), name, known, messages)
 
     def restore_session(self, name: str, model: str | None = None) -> Session:
         """Puts a saved session into the cache, where prompts that begin with it find it.
@@ -279,10 +279,9 @@ class Manager:
         pooling: Pooling,
         given_up: threading.Event | None,
     ) -> list[Pooled]:
-        for ids in texts:
-            check_ids(ids, model.info.vocab_size)
+        checked = [checked_ids(ids, model.info.vocab_size) for ids in texts]
         request_id = f"request-{next(self._request_ids)}"
-        work = PoolingWork(model, texts, pooling, request_id)
+        work = PoolingWork(model, checked, pooling, request_id)
         for pooler in work.poolers:
             self._thread.post(partial(model.engine.add, pooler))
         try:

@@ -91,10 +91,9 @@ def check_options(options: LoadOptions) -> tuple[str, KVTypes]:
         value = getattr(options, field)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise RequestError(f"{field} is {value!r}: at least 1 is expected", field)
-    if not 1 <= options.max_num_seqs <= 256:
-        raise RequestError(
-            f"max_num_seqs is {options.max_num_seqs}: 1 to 256 is expected", "max_num_seqs"
-        )
+    most = options.max_num_seqs
+    if not isinstance(most, int) or not 1 <= most <= 256:
+        raise RequestError(f"max_num_seqs is {most!r}: 1 to 256 is expected", "max_num_seqs")
     backend = backend_name(options.backend)
     if options.device is not None and backend != "opencl":
         raise RequestError(

@@ -1,6 +1,6 @@
 """The synchronous API: with a scripted model, and on SmolLM2 where it is there."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,28 @@ def test_text_and_ids() -> None:
         assert model.bos_id == BOS
 
 
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda model: model.complete([1.5]), "whole numbers"),
+        (lambda model: model.complete([VOCAB_SIZE]), "outside the vocabulary"),
+        (lambda model: model.logits("text"), "whole numbers"),
+        (lambda model: model.embed("text"), "a list of them is expected"),
+        (lambda model: model.embed([[-1]]), "outside the vocabulary"),
+        (lambda model: model.chat("text"), "a list of messages is expected"),
+        (lambda model: model.chat([]), "at least one message"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(ask: Callable[[Model], object], said: str) -> None:
+    with mock(noise) as model, pytest.raises(RequestError, match=said):
+        ask(model)
+
+
+def test_ids_may_be_of_any_kind_of_integer() -> None:
+    with mock(says("blue")) as model:
+        assert model.complete(np.array([104, 105], np.int16), GREEDY).text == "blue"
+
+
 def test_a_closed_model_says_so() -> None:
     model = mock(noise)
     model.close()
@@ -124,6 +146,7 @@ def test_load_says_what_is_wrong(
         ({"memory_limit": -1}, RequestError),
         ({"kv_cache_memory": 0}, RequestError),
         ({"max_num_seqs": 0}, RequestError),
+        ({"max_num_seqs": "x"}, RequestError),
         ({"gpu_layers": 8}, RequestError),
         ({"device": "gpu"}, RequestError),
     ],

@@ -11,12 +11,14 @@ from edgellm.dialects.functions import Tools
 from edgellm.types import Message, Messages
 
 
-def taught(messages: Messages, tools: Tools) -> list[Message]:
+def taught(messages: Messages, tools: Tools) -> Messages:
     """The conversation with calls and results as text, and with a lesson where there are tools.
 
     The lesson is in the system message, or where there is none, as some templates take none, in the
     first of the user.
     """
+    if not all(isinstance(message, Mapping) for message in messages):
+        return messages  # whoever renders them says what is expected
     shaped = _spoken(messages)
     if not tools.callable:
         return shaped
