@@ -5,6 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no fault.
+settings.register_profile("edgellm", deadline=None)
+settings.load_profile("edgellm")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -79,10 +79,19 @@ def _contenders(logits: Float32, count: int) -> Ids:
         # The best of each group, one of every n-th: `count` logits at least reach this threshold.
         even = logits[: len(logits) - len(logits) % _GROUP]
         threshold = _largest(even.reshape(_GROUP, -1).max(axis=0), count)
+        if threshold == -np.inf:
+            return _few_allowed(logits, count)
         places = np.flatnonzero(logits >= threshold)
         logits = logits[places]
     kept = np.flatnonzero(logits >= _largest(logits, count))
     return kept if places is None else places[kept]
+
+
+def _few_allowed(logits: Float32, count: int) -> Ids:
+    """The same where perhaps fewer than `count` are finite: the first banned ones fill them up."""
+    allowed = np.flatnonzero(logits > -np.inf)
+    banned = np.flatnonzero(logits[: count + len(allowed)] == -np.inf)
+    return np.sort(np.concatenate([allowed, banned[: max(0, count - len(allowed))]]))
 
 
 def _largest(values: Float32, count: int) -> float:

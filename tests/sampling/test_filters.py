@@ -44,6 +44,15 @@ def test_the_best_of_many_are_the_ranking(size: int, k: int, seed: int, few_valu
     assert chosen.logits.tolist() == [logits[i] for i in ids(chosen)]
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 20), st.integers(0, 30), st.integers(0, 2**32))
+def test_the_best_of_many_of_which_few_are_allowed(k: int, allowed: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    logits = np.full(3000, -np.inf, np.float32)
+    logits[rng.integers(3000, size=allowed)] = np.round(rng.normal(size=allowed), 1)
+    assert ids(best(Candidates(logits), k)) == ranking(logits)[:k]
+
+
 def check_fewest(kept: list[int], order: list[int], masses: list[float], p: float, n: int) -> None:
     """`kept` are the first of the order, as many as reach p, and at least n."""
     assert sorted(kept) == sorted(order[: len(kept)]) and len(kept) >= min(n, len(order))
