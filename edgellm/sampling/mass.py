@@ -20,6 +20,7 @@ _FEW = 1024  # sorting so many is cheap
 _MANY = 16384  # and so many no dearer than another way
 _NEAR = (6.0, 12.0)  # nats within which a share of the weight often lies
 _MARGIN = 1e-3  # nats, more than rounding can move a logit by
+_SOME = 1e-300  # of weight: the least that is ever wanted, so that one token is
 _BINS_PER_NAT = 32
 _BINS = 1024  # 32 nats: what is further away weighs nothing
 
@@ -145,7 +146,7 @@ def _by_histogram(logits: Float32, best: np.float32, centre: np.float32, share: 
         bins = _bins(tile, centre).astype(np.intp)
         per_bin += np.bincount(bins, np.exp(tile - best), _BINS)
     masses = np.cumsum(per_bin)
-    wanted = share * float(masses[-1])
+    wanted = max(share * float(masses[-1]), _SOME)
     edge = min(int(np.searchsorted(masses, wanted)), _BINS - 1)
     numbers = _bins(logits, centre)
     kept = numbers < edge
