@@ -204,12 +204,14 @@ def latent_keys_and_values(name: str, weight: Weight, s: Settings) -> Iterator[N
     yield f"{layer}.attn_v_b.weight", values
 
 
-def queries_keys_values(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
-    """One after another in one matrix: apart."""
+def in_turn(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
+    """Queries, keys and values one after another in one matrix: apart, and in pairs (Baichuan)."""
     sizes = [s.heads * s.head_dim, s.kv_heads * s.head_dim, s.kv_heads * s.head_dim]
+    q, k, v = parts(weight, sizes)
     layer, suffix = layer_of(name), name.rsplit(".", 1)[1]
-    for letter, one in zip("qkv", parts(weight, sizes), strict=True):
-        yield f"{layer}.attn_{letter}.{suffix}", one
+    yield f"{layer}.attn_q.{suffix}", _paired(q, s.heads, s)
+    yield f"{layer}.attn_k.{suffix}", _paired(k, s.kv_heads, s)
+    yield f"{layer}.attn_v.{suffix}", v
 
 
 def stack_experts(tensors: Mapping[str, Weight]) -> dict[str, Weight]:

@@ -23,10 +23,12 @@ from edgellm.gguf_loader import NewTensor, entry, open_gguf, write_header
 from edgellm.kernels.formats import by_name
 from edgellm.models import read_config, record
 
+_CHECKPOINT_LAYER = re.compile(r"\blayers\.(\d+)\.")
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
 _BARE = ("tokenizer.", "xielu.")  # keys without the architecture's name in front
 _OWN = ("rope_", "altup_")  # names that are GGUF's already
-_LEFT = (r"rotary_emb\.inv_freq$", r"\.rotary_emb\.")
+# No part of any model: frequencies that follow from settings, heads that predict further tokens.
+_LEFT = (r"rotary_emb\.inv_freq$", r"\.rotary_emb\.", r"^(model\.)?mtp\.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,7 @@ def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> 
         for name, value in (family.keys(settings) | learned | pooled).items()
     }
     plan = Plan(architecture, family, keys, tuple(tensors))
+    _check_output(checkpoint, plan)
     _check(checkpoint, plan)
     return plan
 
@@ -98,7 +101,7 @@ def _named(tensors: Mapping[str, Weight], family: Family, settings: Settings) ->
     kept = {
         _renamed(name, family): weight
         for name, weight in tensors.items()
-        if not _is_any(name, (*family.left, *_LEFT))
+        if not _is_any(name, (*family.left, *_LEFT)) and not _is_beyond(name, settings)
     }
     found: dict[str, Weight] = {}
     for name, weight in stack_numbered(stack_experts(kept)).items():
@@ -112,6 +115,13 @@ def _named(tensors: Mapping[str, Weight], family: Family, settings: Settings) ->
                 raise weight.wrong(f"would be {new}, as {found[new].origin} already is")
             found[new] = one
     return found
+
+
+def _is_beyond(name: str, settings: Settings) -> bool:
+    """Whether it is of a layer that predicts further tokens, behind all others."""
+    layer = _CHECKPOINT_LAYER.search(name)
+    extra = settings.optional_integer("num_nextn_predict_layers") or 0
+    return layer is not None and settings.layers <= int(layer[1]) < settings.layers + extra
 
 
 def _move(name: str, family: Family) -> Move:
@@ -153,6 +163,17 @@ def _place(name: str) -> tuple[int, int, str]:
     if layer:
         return 1, int(layer[1]), layer[2]
     return (0 if name == "token_embd.weight" else 2), 0, name
+
+
+def _check_output(checkpoint: Checkpoint, plan: Plan) -> None:
+    """A decoder that says it has a matrix for logits of its own has one."""
+    given = settings_of(plan.family, checkpoint.config).get("tie_word_embeddings")
+    is_decoder = plan.keys.get(f"{plan.architecture}.attention.causal") is not False
+    if given is False and is_decoder and all(p.name != "output.weight" for p in plan.tensors):
+        raise GGUFError(
+            f"{checkpoint.folder}: tensor output.weight (lm_head.weight) is missing, and "
+            "config.json says that embeddings do not take its place"
+        )
 
 
 def _check(checkpoint: Checkpoint, plan: Plan) -> None:

@@ -175,6 +175,18 @@ def compressed_int8(rows: int, columns: int, rng: Any) -> Packing:
     return Packing({"weight": codes, "weight_scale": scales}, codes * scales)
 
 
+def mxfp4(rows: int, columns: int, rng: Any) -> Packing:
+    codes = rng.integers(0, 16, (rows, columns)).astype(np.uint8)
+    exponents = rng.integers(118, 126, (rows, columns // 32)).astype(np.uint8)
+    signs = np.where(codes & 8, -1, 1) * E2M1[codes & 7]
+    values = signs * np.exp2(exponents.astype(np.float32) - 127).repeat(32, 1)
+    tensors: dict[str, Array | Raw] = {
+        "weight_packed": codes[:, ::2] | codes[:, 1::2] << 4,
+        "weight_scale": exponents,
+    }
+    return Packing(tensors, values.astype(np.float32))
+
+
 def nvfp4(rows: int, columns: int, rng: Any) -> Packing:
     codes = rng.integers(0, 16, (rows, columns)).astype(np.uint8)
     scales = rng.integers(0x20, 0x70, (rows, columns // 16)).astype(np.uint8)

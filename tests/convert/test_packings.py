@@ -68,6 +68,8 @@ KINDS: dict[str, tuple[Pack, dict[str, Any], str, float]] = {
     "compressed fp8": (
         partial(packing.fp8, kind="row"), {**COMPRESSED, "format": "float-quantized"}, "BF16", 8,
     ),
+    "fbgemm": (partial(packing.fp8, kind="row"), {"quant_method": "fbgemm_fp8"}, "BF16", 8),
+    "mxfp4": (packing.mxfp4, {**COMPRESSED, "format": "mxfp4-pack-quantized"}, "MXFP4", 0),
     "nvfp4": (packing.nvfp4, {**COMPRESSED, "format": "nvfp4-pack-quantized"}, "NVFP4", 0),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from edgellm.convert.tokenizers.folder import TokenizerFolder
 from edgellm.convert.tokenizers.pre import rule_of, split
@@ -135,5 +135,6 @@ def test_behaviors_of_a_split(behavior: str, pieces: list[str]) -> None:
 
 
 @given(st.text(max_size=80), st.sampled_from(sorted(PUBLISHED)))
+@settings(max_examples=50, deadline=None)
 def test_pieces_are_the_text(text: str, name: str) -> None:
     assert "".join(split(PUBLISHED[name][0], text)) == text

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from edgellm.convert.weight import (
     Values,
@@ -47,6 +47,7 @@ CHANGES: dict[str, tuple[Callable[[Weight], Weight], Callable[[Values], Values]]
 
 @pytest.mark.parametrize("name", CHANGES)
 @given(st.lists(st.integers(1, 4), min_size=0, max_size=2), st.integers(1, 4), st.integers(1, 5))
+@settings(max_examples=30, deadline=None)
 def test_changes_are_those_of_arrays(name: str, outer: list[int], rows: int, columns: int) -> None:
     change, same = CHANGES[name]
     given_array = array(*outer, 2 * rows, columns)
@@ -59,6 +60,7 @@ def test_changes_are_those_of_arrays(name: str, outer: list[int], rows: int, col
 
 
 @given(st.integers(1, 6), st.data())
+@settings(max_examples=30, deadline=None)
 def test_rows_in_any_order(rows: int, data: st.DataObject) -> None:
     given_array = array(rows, 3)
     order = np.array(data.draw(st.permutations(range(rows))))

@@ -129,6 +129,11 @@ def _config(**changes: Any) -> Break:
     return change
 
 
+def _config_without_output(folder: Path, weights: Weights) -> None:
+    _config(tie_word_embeddings=False)(folder, weights)
+    _without("lm_head.weight")(folder, weights)
+
+
 def _pickled(folder: Path, weights: Weights) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
@@ -142,6 +147,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     ),
     "unknown": (_with("model.layers.0.what.weight", (8, 8)), "'model.layers.0.what.weight' has no"),
     "pickle": (_pickled, "pickle files alone"),
+    "no output": (_config_without_output, r"output.weight \(lm_head.weight\) is missing"),
     "kind": (_config(architectures=["PalmForCausalLM"]), "PalmForCausalLM.*cannot be converted"),
     "no kind": (_config(architectures=None), "cannot be converted"),
     "quantised": (_config(quantization_config={"quant_method": "aqlm"}), "quantised by 'aqlm'"),
@@ -247,3 +253,13 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_layers_that_predict_further_tokens_are_left_out(tmp_path: Path) -> None:
+    config = {**CONFIGS["LlamaForCausalLM"], "num_hidden_layers": LAYERS + 1}
+    weights = random_weights("LlamaForCausalLM", config)
+    weights["mtp.norm.weight"] = np.zeros(HIDDEN, np.float32)
+    fewer = {"num_hidden_layers": LAYERS, "num_nextn_predict_layers": 1}
+    write_checkpoint(tmp_path / "model", "LlamaForCausalLM", fewer, weights)
+    with open_gguf(converted(tmp_path / "model")) as file:
+        assert not any(name.startswith(f"blk.{LAYERS}.") for name in file.tensors)

@@ -7,7 +7,7 @@ import numpy as np
 
 from edgellm.convert.families.family import PAIRS, Family
 from edgellm.convert.keys import Keys, decoder, windows
-from edgellm.convert.moves import by_group_apart, one_more, zero_left_out
+from edgellm.convert.moves import by_group_apart, in_turn, one_more, zero_left_out
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight
 
@@ -130,6 +130,7 @@ def hunyuan(s: Settings) -> Keys:
 
 _TIED = {"tie_word_embeddings": True}
 _llama = Family("llama", moves=PAIRS)
+_baichuan_row = Family("baichuan", moves={r"self_attn\.W_pack\.": in_turn})
 _mistral = Family("llama", windowed, PAIRS, INNER, VISION)
 _ministral3_row = Family(_mistral3_name, ministral3, PAIRS, INNER, VISION)
 _qwen2vl_row = Family("qwen2vl", _qwen2vl, {}, INNER, VISION)
@@ -147,6 +148,8 @@ ROWS: Mapping[str, Family] = {
     ),
     "ArceeForCausalLM": Family("arcee", moves=PAIRS),
     "ApertusForCausalLM": Family("apertus", learned=_activations),
+    "BaichuanForCausalLM": _baichuan_row,
+    "BaiChuanForCausalLM": _baichuan_row,
     "CohereForCausalLM": Family("command-r", _cohere, defaults=_TIED),
     "Cohere2ForCausalLM": Family("cohere2", _cohere2, {r"\.bias$": zero_left_out}, defaults=_TIED),
     "Ernie4_5ForCausalLM": Family("ernie4_5"),

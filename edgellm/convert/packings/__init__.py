@@ -17,6 +17,7 @@ METHODS: Mapping[str, Callable[[Packed], Iterator[tuple[str, Weight]]]] = {
     "awq": awq.weights,
     "bitsandbytes": bitsandbytes.weights,
     "compressed-tensors": compressed.weights,
+    "fbgemm_fp8": fp8.weights,
     "fp8": fp8.weights,
     "gptq": gptq.weights,
     "mxfp4": mxfp4.weights,

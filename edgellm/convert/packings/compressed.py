@@ -4,6 +4,7 @@
         weight_scale (rows, groups), weight_zero_point, weight_g_idx
     weight_packed uint8 (rows, columns / 2), weight_scale e4m3 (rows, columns / 16),
         weight_global_scale (1)                                      NVFP4
+    weight_packed uint8 (rows, columns / 2), weight_scale uint8 (rows, columns / 32)    MXFP4
     weight int8, weight_scale                                        a scale for each row, or one
     weight e4m3, weight_scale                                        as fp8
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from edgellm.convert.packings import fp8
 from edgellm.convert.packings.integers import Grid, Zeros, bit_fields, weight_of
+from edgellm.convert.packings.mxfp4 import packed_blocks
 from edgellm.convert.packings.packed import Packed, floats, numbers, origin, shaped
 from edgellm.convert.safetensors import Stored
 from edgellm.convert.weight import Blocks, Indices, Weight, from_array, from_floats
@@ -23,7 +25,7 @@ from edgellm.errors import GGUFError
 
 _FORMATS = (
     *("pack-quantized", "int-quantized", "naive-quantized", "float-quantized", "dense"),
-    *("nvfp4-pack-quantized", "mixed-precision"),
+    *("nvfp4-pack-quantized", "mxfp4-pack-quantized", "mixed-precision"),
 )
 _GROUP = 16  # columns that share a scale in NVFP4
 
@@ -41,8 +43,10 @@ def weights(packed: Packed) -> Iterator[tuple[str, Weight]]:
         stored = packed.take(f"{prefix}.weight_packed")
         if stored.dtype == "I32":
             yield f"{prefix}.weight", _integers(packed, prefix, stored)
-        else:
+        elif f"{prefix}.weight_global_scale" in packed.tensors:
             yield from _nvfp4(packed, prefix, stored)
+        else:
+            yield f"{prefix}.weight", _mxfp4(packed, prefix, stored)
     for prefix in packed.names(".weight_scale"):
         matrix = packed.tensors.get(f"{prefix}.weight")
         if matrix is not None and matrix.dtype == "I8":
@@ -109,6 +113,26 @@ def _rows(packed: Packed, prefix: str) -> Weight:
     packed.drop(f"{prefix}.input_scale")
     return from_floats(
         origin(stored), stored.shape, "BF16", lambda rows: codes[rows] * factors[rows]
+    )
+
+
+def _mxfp4(packed: Packed, prefix: str, stored: Stored) -> Weight:
+    """Blocks as GGUF's MXFP4 has them."""
+    if len(stored.shape) != 2 or stored.dtype != "U8" or stored.shape[1] % 16:
+        raise GGUFError(
+            f"{origin(stored)} is {stored.dtype} {stored.shape}, expected pairs of codes, a "
+            "multiple of 32 in a row"
+        )
+    rows, per_row = stored.shape[0], stored.shape[1] // 16
+    scales = shaped(packed.take(f"{prefix}.weight_scale"), (rows, per_row), ("U8", "F8_E8M0"))
+    blocks = numbers(stored).reshape(rows, per_row, 16)
+    exponents = numbers(scales).reshape(rows, per_row, 1)
+    return Weight(
+        origin(stored),
+        (rows, per_row * 32),
+        "MXFP4",
+        "MXFP4",
+        lambda indices: packed_blocks(blocks[indices], exponents[indices]),
     )
 
 

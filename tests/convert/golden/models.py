@@ -96,6 +96,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaForCausalLM", {**BASE, "head_dim": 16}),
     "llama-biases": ("LlamaForCausalLM", {**BASE, "attention_bias": True}),
     "llama-llama3": ("LlamaForCausalLM", {**BASE, "rope_parameters": LLAMA3}),
+    "llama-heads": ("LlamaForCausalLM", ALL_HEADS),
     "llama-tied": ("LlamaForCausalLM", {**BASE, "tie_word_embeddings": True}),
     "mistral": ("MistralForCausalLM", {**BASE, "sliding_window": 4}),
     "jais2": ("Jais2ForCausalLM", {**BASE, **DIM8}),
