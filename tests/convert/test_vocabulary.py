@@ -196,3 +196,39 @@ def test_added_tokens_in_any_file(tmp_path: Path) -> None:
     )
     tokens = keys["tokenizer.ggml.tokens"]
     assert isinstance(tokens, list) and tokens[264:266] == ["<old>", "<think>"]
+
+
+def as_older(source: Path, folder: Path, kind: str) -> None:
+    """The files of before tokenizer.json."""
+    content = json.loads((source / "tokenizer.json").read_text())
+    settings = json.loads((source / "tokenizer_config.json").read_text())
+    folder.mkdir()
+    special = {str(t["id"]): t for t in content["added_tokens"]}
+    settings |= {"tokenizer_class": kind, "added_tokens_decoder": special}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    vocab = content["model"]["vocab"]
+    if kind == "BertTokenizer":
+        (folder / "vocab.txt").write_text("\n".join(sorted(vocab, key=vocab.__getitem__)) + "\n")
+        return
+    (folder / "vocab.json").write_text(json.dumps(vocab))
+    merges = [" ".join(pair) for pair in content["model"]["merges"]]
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("gpt2", "GPT2Tokenizer"), ("wordpiece", "BertTokenizer")]
+)
+def test_older_files_say_the_same(tmp_path: Path, name: str, kind: str) -> None:
+    source = tokenizers.FOLDER / name
+    as_older(source, tmp_path / "older", kind)
+    size = json.loads((source / "expected.json").read_text())["size"]
+    older, newer = vocabulary(tmp_path / "older", size), vocabulary(source, size)
+    assert older.keys() == newer.keys()
+    for key, value in newer.items():
+        assert np.array_equal(np.asarray(older[key]), np.asarray(value)), key
+
+
+def test_an_older_class_that_is_not_known(tmp_path: Path) -> None:
+    as_older(tokenizers.FOLDER / "gpt2", tmp_path / "older", "OddTokenizer")
+    with pytest.raises(EdgeLLMError, match="how OddTokenizer splits text is not known"):
+        vocabulary(tmp_path / "older", 330)

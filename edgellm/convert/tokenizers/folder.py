@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgellm.convert.checkpoint import read_json, read_optional_json
+from edgellm.convert.tokenizers.older import older_content
 from edgellm.convert.tokenizers.protobuf import Pieces, read_pieces
 from edgellm.errors import GGUFError
 
@@ -22,9 +23,9 @@ class Added:
 
 @dataclass(frozen=True, eq=False)
 class TokenizerFolder:
-    """content: of tokenizer.json, None without one. pieces: of SentencePiece's file, likewise.
-    settings: of tokenizer_config.json. model_config, generation: of config.json and
-    generation_config.json. added: tokens beside the model's, by id."""
+    """content: of tokenizer.json, or what older files amount to; None without any. pieces: of
+    SentencePiece's file, likewise. settings: of tokenizer_config.json. model_config, generation: of
+    config.json and generation_config.json. added: tokens beside the model's, by id."""
 
     folder: Path
     content: Mapping[str, Any] | None
@@ -51,8 +52,8 @@ class TokenizerFolder:
 def open_tokenizer(folder: Path) -> TokenizerFolder:
     """GGUFError names a file that is damaged."""
     path = folder / "tokenizer.json"
-    content = read_json(path) if path.exists() else None
     settings = read_optional_json(folder / "tokenizer_config.json")
+    content = read_json(path) if path.exists() else older_content(folder, settings)
     found = next((folder / name for name in _PIECES if (folder / name).is_file()), None)
     return TokenizerFolder(
         folder,
