@@ -75,14 +75,21 @@ def _baichuan_alibi(config: "ModelConfig") -> float:
     return config.max_alibi_bias or (8.0 if config.num_layers == 40 else 0.0)
 
 
+def _is_baichuan_of_7b(config: "ModelConfig", layer: int) -> bool:
+    """The 7B models, of 32 layers, rotate. No other size has rotation, and no key says so."""
+    return config.num_layers == 32
+
+
 def _bloom_alibi(config: "ModelConfig") -> float:
     return config.max_alibi_bias or 8.0
 
 
+ROPE_FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
+
 ROWS: Mapping[str, Architecture] = {
     "llama": Architecture(rope="interleaved", normalize_gates=True),
     "apertus": Architecture(rope="split", xielu=True, gated=False),
-    "baichuan": Architecture(rope="interleaved", alibi=_baichuan_alibi),
+    "baichuan": Architecture(rope="interleaved", rotates=_is_baichuan_of_7b, alibi=_baichuan_alibi),
     "bitnet": Architecture(rope="split"),
     "bloom": Architecture(
         rope=None, norm="layer", alibi=_bloom_alibi, activation="gelu_tanh", gated=False
@@ -91,6 +98,7 @@ ROWS: Mapping[str, Architecture] = {
     "codeshell": Architecture(rope="split", norm="layer", activation="gelu_tanh", gated=False),
     "cogvlm": Architecture(  # text
         rope="split",
+        absent=("rope_freqs.weight",),
         unused=tuple(
             f"vis_{name}.weight" for name in ("attn_qkv", "attn_output", "gate", "up", "down")
         ),
@@ -118,6 +126,7 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "gemma2": Architecture(
         rope="split",
+        local_rope_scaled=True,
         window_period=2,
         attention_width=_gemma2_attention_width,
         attention_softcap=50.0,
@@ -198,7 +207,7 @@ ROWS: Mapping[str, Architecture] = {
     "openelm": Architecture(rope="split"),
     "orion": Architecture(rope="split", norm="layer"),
     "paddleocr": Architecture(rope="split"),  # text
-    "pangu-embedded": Architecture(rope="split"),
+    "pangu-embedded": Architecture(rope="split", absent=ROPE_FACTORS),
     "phi2": Architecture(
         rope="split", norm="layer", residual="parallel", activation="gelu_tanh", gated=False
     ),
@@ -207,7 +216,8 @@ ROWS: Mapping[str, Architecture] = {
     "plamo3": Architecture(rope="split", local_rope=True, local_rope_base=10000.0, window_period=8),
     "qwen": Architecture(rope="split", feed_forward_divisor=2),
     "qwen2": Architecture(rope="split"),
-    "qwen2vl": Architecture(rope="split"),  # text: all sections of positions are the same
+    # Text: all sections of positions are the same.
+    "qwen2vl": Architecture(rope="split", absent=("output.bias",)),
     "qwen3": Architecture(rope="split", rank_pooling="last", classifier_softmax=True),
     "qwen3vl": Architecture(rope="split", rank_pooling="last", classifier_softmax=True),
     "refact": Architecture(

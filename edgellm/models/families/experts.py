@@ -91,6 +91,7 @@ ROWS: Mapping[str, Architecture] = {
     "glm4moe": Architecture(rope="split", gating="sigmoid"),
     "gpt-oss": Architecture(
         rope="split",
+        local_rope_scaled=True,
         yarn_truncate=False,
         window_period=2,
         activation="swiglu_clamped",
@@ -151,6 +152,7 @@ ROWS: Mapping[str, Architecture] = {
         local_rope=True,
         gating="sigmoid",
         normalize_gates=True,
+        absent=("attn_q.bias", "attn_k.bias", "attn_v.bias"),
         unused=MLP_BESIDE_EXPERTS,
     ),
     "minicpm3": replace(dense.ROWS["minicpm"], rope="split"),
