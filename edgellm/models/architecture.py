@@ -9,9 +9,9 @@ from edgellm.kernels.ops import Activation, Gating, KeyHeads, RopeLayout
 if TYPE_CHECKING:
     from edgellm.models.config import ModelConfig
 
-# Root mean square; mean and variance, with the file's weight and bias; the same without either;
+# Root mean square; mean and variance, with the file's weight and bias; each of them without any;
 # the first or the second, by the key that the file has for it.
-NormKind = Literal["rms", "layer", "plain_layer", "by_key"]
+NormKind = Literal["rms", "layer", "plain_rms", "plain_layer", "by_key"]
 # Attention, then feed-forward; both from the same input; parallel where the file's key says so;
 # parallel where a layer has one norm only; a single block for each layer; blocks read what came
 # before as it is, and sums are normed.
@@ -60,6 +60,11 @@ def unless_switched_off(config: "ModelConfig", layer: int) -> bool:
     return config.rope_finetuned is not False
 
 
+def by_pattern(config: "ModelConfig", layer: int) -> bool:
+    """The file says of each layer whether it rotates."""
+    return config.rotating[layer]
+
+
 def never(config: "ModelConfig") -> bool:
     """No layer."""
     return False
@@ -92,8 +97,11 @@ class Architecture:
     of queries in layers that do not rotate.
     norm, residual: above. pre_norm: blocks read normed input; False: only their output is normed.
     embedding_normed: the first layer has no norm before attention: its input is normed already.
+    plain_embedding_norm: embeddings are normed without a weight. adds_embedding: each layer adds
+    them, times a number of its own. post_norm_eps: of norms of what blocks add, where it differs.
     qk_norm_last: queries and keys are normed after rotation. plain_qk_norm: those of layers that
-    rotate are normed behind it without a weight. value_norm: values are normed too, without one.
+    rotate are normed behind it without a weight, and what the file has for their norm is a factor
+    for each head. value_norm: values are normed too, without one.
     values_from_keys: of layers without a window, those without a projection of values take their
     keys.
     gated_queries: each head's queries come with as many numbers that gate its result.
@@ -120,10 +128,13 @@ class Architecture:
     of these and the chosen. mlp_beside_experts: layers with experts may have a block without any,
     too, and take the mean of both, times sqrt(2). weigh_inputs: what experts read is weighted, not
     what they give.
-    early_router: reads the layer's input. activation_alpha, activation_limit: see Builder.gated.
-    own_kv_layers: so many layers have keys and values, unless a key says it. per_layer_input_width:
-    likewise. altup: the residual stream is several; see altup.py. may_skip: layers without heads
-    have no attention, those without keys a matrix instead, those of width 0 no feed-forward block.
+    early_router: reads the layer's input. limits_gate_input: the file's limits are of what the
+    activation of gates reads, not of what it gives. activation_alpha, activation_limit: see
+    Builder.gated. own_kv_layers: so many layers have keys and values, unless a key says it.
+    per_layer_input_width: likewise. altup: the residual stream is several; see altup.py.
+    exact_within: the key of how many tokens attention picks; with no more than those it sees all.
+    may_skip: layers without heads have no attention, those without keys a matrix instead, those of
+    width 0 no feed-forward block.
     rank_pooling: of which row a reranker's classifier makes scores. classifier_activation: of its
     hidden layer. classifier_softmax: its scores are probabilities.
     """
@@ -149,6 +160,9 @@ class Architecture:
     residual: Residual = "sequential"
     pre_norm: bool = True
     embedding_normed: bool = False
+    plain_embedding_norm: bool = False
+    adds_embedding: bool = False
+    post_norm_eps: float | None = None
     qk_norm_last: bool = False
     plain_qk_norm: Callable[["ModelConfig"], bool] = never
     value_norm: bool = False
@@ -187,9 +201,11 @@ class Architecture:
     mlp_beside_experts: bool = False
     weigh_inputs: bool = False
     early_router: bool = False
+    limits_gate_input: bool = False
     own_kv_layers: int | None = None
     per_layer_input_width: int = 0
     altup: bool = False
+    exact_within: str | None = None
     may_skip: bool = False
     rank_pooling: Literal["cls", "last", "mean"] = "cls"
     classifier_activation: Literal["tanh", "gelu"] = "tanh"

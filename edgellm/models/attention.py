@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
+
 from edgellm.errors import GGUFError
 from edgellm.kernels.ops import RopeLayout
 from edgellm.kernels.program import Value, Weight
-from edgellm.models.recorder import Recorder
+from edgellm.models.recorder import Recorder, vector
 
 
 def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
@@ -145,16 +147,25 @@ def _clamped(r: Recorder, x: Value) -> Value:
 def _placed(r: Recorder, layer: int, x: Value, norm: str, heads: int) -> Value:
     """Queries or keys normed and rotated, in the family's order; normed where queries are."""
     row, prefix = r.architecture, f"blk.{layer}"
-    is_normed = r.offers(f"{prefix}.attn_q_norm")
+    is_normed = r.offers(f"{prefix}.attn_q_norm") and not row.plain_qk_norm(r.config)
     if is_normed and not row.qk_norm_last:
         x = r.head_norm(x, f"{prefix}.{norm}", heads)
     if row.rope is not None and _rotates(r, layer):
         x = r.builder.rope(x, r.rope_table(layer), heads, _layout(r, row.rope))
         if row.plain_qk_norm(r.config):
             x = r.builder.rms_norm(x, None, r.config.norm_eps, heads)
+            return _times_gains(r, x, f"{prefix}.{norm}", heads)
     if is_normed and row.qk_norm_last:
         x = r.head_norm(x, f"{prefix}.{norm}", heads)
     return x
+
+
+def _times_gains(r: Recorder, x: Value, name: str, heads: int) -> Value:
+    """Each head times its number, where the file has them."""
+    if not r.offers(name):
+        return x
+    gains = r.weights.matrix_float32(f"{name}.weight", heads, 1).data.view(np.float32)[:, 0]
+    return r.builder.multiply_columns(x, vector(name, np.repeat(gains, x.width // heads)))
 
 
 def _layout(r: Recorder, layout: RopeLayout) -> RopeLayout:

@@ -45,7 +45,9 @@ class ModelConfig:
 
     causal: whether tokens see only what comes before them. pooling: how the file makes one row of
     a text's, None where it does not say. rope_finetuned, rope_sections: whether the file says so,
-    and whether it divides rotary dimensions among text and images. windows: keys that a query of
+    and whether it divides rotary dimensions among text and images. rotating: whether the file says
+    of a layer that it rotates, where the row asks for that. loops: how often all layers run, one
+    after another; norms_loops: with the last norm in between. windows: keys that a query of
     the layer sees, itself included; None is all of them. In a model that is not causal half of it
     lies after the query. attention_scale: multiplies attention scores. value_scale: multiplies what
     attention adds. norm: never "by_key".
@@ -62,6 +64,8 @@ class ModelConfig:
 
     architecture: str
     num_layers: int
+    loops: int
+    norms_loops: bool
     hidden_size: int
     intermediate_size: tuple[int, ...]
     context_length: int
@@ -80,6 +84,7 @@ class ModelConfig:
     rope_scaling: RopeScaling
     rope_finetuned: bool | None
     rope_sections: bool
+    rotating: tuple[bool, ...]
     norm: NormKind
     norm_eps: float
     windows: tuple[int | None, ...]
@@ -160,9 +165,11 @@ def read_config(file: GGUFFile) -> ModelConfig:
     return ModelConfig(
         architecture=name,
         num_layers=num_layers,
+        loops=keys.integer("num_loops", 0, MAX_LAYERS, default=1) or 1,
+        norms_loops=keys.boolean("skip_loop_final_norm") is not True,
         hidden_size=hidden_size,
         intermediate_size=intermediate_size,
-        context_length=context_length,
+        context_length=_reach(keys, row, context_length),
         causal=row.causal if causal is None else causal,
         pooling=_pooling(keys),
         num_heads=num_heads,
@@ -182,6 +189,12 @@ def read_config(file: GGUFFile) -> ModelConfig:
         rope_scaling=rope_scaling,
         rope_finetuned=keys.boolean("rope.scaling.finetuned"),
         rope_sections=any(keys.integers("rope.dimension_sections")),
+        rotating=tuple(
+            bool(yes)
+            for yes in keys.per_layer(
+                "attention.rope_pattern", num_layers, 0, 1, default=(1,) * num_layers
+            )
+        ),
         norm=norm,
         norm_eps=norm_eps,
         windows=_windows(keys, row, num_layers),
@@ -216,6 +229,13 @@ def read_config(file: GGUFFile) -> ModelConfig:
     )
 
 
+def _reach(keys: Keys, row: Architecture, context_length: int) -> int:
+    """As many tokens as the model may see, computed as it does."""
+    if row.exact_within is None:
+        return context_length
+    return min(context_length, keys.integer(row.exact_within, 1, MAX_CONTEXT))
+
+
 def _pooling(keys: Keys) -> Pooling | None:
     if keys.file.integer(f"{keys.prefix}.pooling_type") in (None, UNSPECIFIED_POOLING):
         return None
@@ -228,7 +248,7 @@ def _norm(keys: Keys, row: Architecture) -> tuple[NormKind, float]:
     kind = row.norm
     if kind == "by_key":
         kind = "rms" if keys.optional_number(rms) else "layer"
-    return kind, keys.number(rms if kind == "rms" else layer, 0, 1)
+    return kind, keys.number(rms if kind in ("rms", "plain_rms") else layer, 0, 1)
 
 
 def _rope_base(keys: Keys, row: Architecture, head_dim: int) -> float:

@@ -63,6 +63,12 @@ def record(
     the wrong shape or type, or not understood.
     """
     row = architecture(config.architecture)
+    if row.exact_within is not None and context_length > config.context_length:
+        raise GGUFError(
+            f"attention sees {config.context_length} tokens that an indexer picks, which is not "
+            f"supported; a context of {context_length} is asked for: give a context of at most "
+            f"{config.context_length}, where it sees all"
+        )
     weights = Weights(file, row.absent, row.unused, config.num_layers)
     r = Recorder(config, row, weights, context_length, adapters)
     b = r.builder
@@ -94,11 +100,12 @@ def _embedding(r: Recorder, table: Weight) -> Value:
 
     All tokens are of the first type, of those that a file may tell apart.
     """
-    x = r.builder.embed(table, r.architecture.embedding_factor(r.config))
+    b = r.builder
+    x = b.embed(table, r.architecture.embedding_factor(r.config))
     if r.has("token_types"):
         rows = r.weights.shape("token_types.weight")[1:] or (1,)
         types = r.weights.matrix_float32("token_types.weight", rows[0], r.config.hidden_size)
-        x = r.builder.add_columns(x, rows_of(types, 0, 1))
+        x = b.add_columns(x, rows_of(types, 0, 1))
     if r.has("position_embd"):
         trained = r.config.context_length
         if r.context_length > trained:
@@ -107,19 +114,35 @@ def _embedding(r: Recorder, table: Weight) -> Value:
                 f"asked for: give a context of at most {trained}"
             )
         positions = r.weights.matrix("position_embd.weight", trained, r.config.hidden_size)
-        x = r.builder.add(x, r.builder.embed_positions(positions))
+        x = b.add(x, b.embed_positions(positions))
+    if r.architecture.plain_embedding_norm:
+        x = b.rms_norm(x, None, r.config.norm_eps)
     norm = "token_embd_norm"
     return x if r.architecture.output_norm == norm else r.optional_norm(x, norm)
 
 
 def _layers(r: Recorder, x: Value) -> Value:
+    """All of them, as often as the model runs through them."""
+    for loop in range(r.config.loops):
+        if loop and r.config.norms_loops and r.architecture.output_norm is not None:
+            x = r.norm(x, r.architecture.output_norm)
+        x = _loop(r, x)
+    return x
+
+
+def _loop(r: Recorder, x: Value) -> Value:
     b, halved_every = r.builder, r.config.recurrent.sizes.get("rescale_every_n_layers")
     layer_of = _skipping_layer if r.architecture.may_skip else _layer
+    embedding = x
     for layer in range(r.config.num_layers):
         x = with_layer_input(r, layer, layer_of(r, layer, x))
-        scale = r.weights.optional_vector(f"blk.{layer}.layer_output_scale.weight", 1)
-        if scale is not None:
-            x = b.multiply(x, float(scale.data.view(np.float32)[0, 0]))
+        weight = r.weights.optional_vector(f"blk.{layer}.layer_output_scale.weight", 1)
+        if weight is not None:
+            scale = float(weight.data.view(np.float32)[0, 0])
+            if r.architecture.adds_embedding:
+                x = b.add(x, b.multiply(embedding, scale))
+            else:
+                x = b.multiply(x, scale)
         if halved_every and (layer + 1) % halved_every == 0:
             x = b.multiply(x, 0.5)  # as the weights of what follows were, so that halves hold it
         x = r.adapting.layer(x, layer)
@@ -163,7 +186,7 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
     if r.architecture.pre_norm and has_post_norm and not r.offers(ffn_norm):
         ffn_norm = post_norm  # Hugging Face's name for the norm before the feed-forward block
     elif has_post_norm or not r.architecture.pre_norm:
-        mixed = r.norm(mixed, post_norm)
+        mixed = r.norm(mixed, post_norm, r.architecture.post_norm_eps)
     after = b.add(x, _scaled(r, mixed, factor))
     r.attended = after
     if not _is_parallel(r, layer):
@@ -174,7 +197,7 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
     ffw_norms = [f"{prefix}.{name}" for name in r.architecture.ffn_post_norms]
     ffw_norm = next((name for name in ffw_norms if r.offers(name)), ffw_norms[0])
     if r.offers(ffw_norm) or not r.architecture.pre_norm:
-        out = r.norm(out, ffw_norm)
+        out = r.norm(out, ffw_norm, r.architecture.post_norm_eps)
     return b.add(after, _scaled(r, out, factor))
 
 

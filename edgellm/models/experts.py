@@ -7,7 +7,7 @@ from edgellm.errors import GGUFError
 from edgellm.kernels.ops import ExpertGroups
 from edgellm.kernels.program import Value, Weight
 from edgellm.models.expert_config import ExpertConfig
-from edgellm.models.feed_forward import activated, gate_and_up, gated, mlp
+from edgellm.models.feed_forward import activated, gate_and_up, gated, is_fused, mlp
 from edgellm.models.recorder import Recorder
 from edgellm.models.weights import columns_of
 
@@ -95,16 +95,19 @@ def _shared(r: Recorder, layer: int, x: Value) -> Value:
     """The network that every token goes through, times a gate where the file has one."""
     experts, prefix = config(r, layer), f"blk.{layer}"
     width = experts.shared_intermediate_size[layer]
-    if r.architecture.gated:
+    if not r.has(f"{prefix}.ffn_gate_shexp") and is_fused(r, f"{prefix}.ffn_up_shexp", width):
+        gate, up = r.fused_linear(x, f"{prefix}.ffn_up_shexp", (width, width))
+        hidden = gated(r, gate, up)
+    elif r.architecture.gated:
         limit = experts.shared_limits[layer]
         hidden = gate_and_up(r, x, f"{prefix}.ffn", "_shexp", width, limit=limit)
     else:
         hidden = activated(r, r.linear(x, f"{prefix}.ffn_up_shexp", width))
     out = r.linear(hidden, f"{prefix}.ffn_down_shexp", x.width)
-    gate = f"{prefix}.ffn_gate_inp_shexp"
-    if not r.offers(gate):
+    weighing = f"{prefix}.ffn_gate_inp_shexp"
+    if not r.offers(weighing):
         return out
-    return r.builder.scale_heads(out, r.builder.activate(r.linear(x, gate, 1), "sigmoid"))
+    return r.builder.scale_heads(out, r.builder.activate(r.linear(x, weighing, 1), "sigmoid"))
 
 
 def _product(

@@ -1,5 +1,7 @@
 """The feed-forward half of a layer without experts."""
 
+import math
+
 import numpy as np
 
 from edgellm.kernels.program import Value
@@ -15,7 +17,7 @@ def mlp(r: Recorder, layer: int, x: Value, width: int | None = None) -> Value:
     prefix, width = f"blk.{layer}", width or r.config.intermediate_size[layer]
     if not r.architecture.gated:
         hidden = _calibrated(r, layer, r.linear(x, f"{prefix}.ffn_up", width))
-    elif not r.has(f"{prefix}.ffn_gate") and _is_fused(r, f"{prefix}.ffn_up", width):
+    elif not r.has(f"{prefix}.ffn_gate") and is_fused(r, f"{prefix}.ffn_up", width):
         gate, up = r.fused_linear(x, f"{prefix}.ffn_up", (width, width))
         hidden = gated(r, gate, up)
     else:
@@ -45,7 +47,8 @@ def gate_and_up(
     return gated(r, gate, r.linear(x, f"{prefix}_up{suffix}", width), limit)
 
 
-def _is_fused(r: Recorder, name: str, width: int) -> bool:
+def is_fused(r: Recorder, name: str, width: int) -> bool:
+    """Whether the matrix `name` holds gate and up, each to `width`."""
     return r.offers(name) and r.weights.shape(f"{name}.weight")[-1] == 2 * width
 
 
@@ -76,7 +79,8 @@ def gated(r: Recorder, gate: Value, up: Value, limit: float | None = None) -> Va
     """
     a, b = r.architecture, r.builder
     if limit is not None:
-        return b.gated(b.clamp(activated(r, gate), limit), b.clamp(up, limit), "bilinear")
+        most = limit / (1 + math.exp(-limit)) if a.limits_gate_input else limit  # SiLU of it
+        return b.gated(b.clamp(activated(r, gate), most), b.clamp(up, limit), "bilinear")
     return r.builder.gated(
         gate, up, a.activation, alpha=a.activation_alpha, limit=a.activation_limit
     )

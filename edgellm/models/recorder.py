@@ -83,13 +83,17 @@ class Recorder:
             yield self.adapting.product(y, x, weight.name, total, first)
             first += width
 
-    def norm(self, x: Value, name: str) -> Value:
-        """The architecture's norm over whole rows, with the weights `name`."""
+    def norm(self, x: Value, name: str, eps: float | None = None) -> Value:
+        """The architecture's norm over whole rows, with the weights `name`. eps: the file's, unless
+        given.
+        """
         if self.config.norm == "plain_layer":
             return self.builder.layer_norm(x, None, None, self.config.norm_eps)
+        if self.config.norm == "plain_rms":
+            return self.builder.rms_norm(x, None, self.config.norm_eps)
         weight = self.weights.vector(f"{name}.weight", x.width)
         bias = self.weights.optional_vector(f"{name}.bias", x.width)
-        return self._norm(x, weight, bias, 1)
+        return self._norm(x, weight, bias, 1, eps)
 
     def optional_norm(self, x: Value, name: str) -> Value:
         """The norm where the file has its weight, else x itself."""
@@ -112,8 +116,15 @@ class Recorder:
             bias = self.weights.matrix_float32(f"{name}.bias", rows, width)
         return self._norm(x, weight, bias, heads)
 
-    def _norm(self, x: Value, weight: Weight | None, bias: Weight | None, heads: int) -> Value:
-        eps = self.config.norm_eps
+    def _norm(
+        self,
+        x: Value,
+        weight: Weight | None,
+        bias: Weight | None,
+        heads: int,
+        eps: float | None = None,
+    ) -> Value:
+        eps = self.config.norm_eps if eps is None else eps
         if self.config.norm == "rms":
             y = self.builder.rms_norm(x, weight, eps, heads)
             if bias is None:

@@ -44,12 +44,10 @@ _SPARSE = "an indexer picks the tokens that attention sees"
 # Language models that are known and not run, and why.
 NOT_RUN: Mapping[str, str] = {
     **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1", "diffusion-gemma"), _DIFFUSION),
-    **dict.fromkeys(("deepseek32", "glm-dsa"), _SPARSE),
     "deepseek4": f"{_SPARSE}, and the residual stream is several that mix by hyper-connections",
     "chameleon": "its vocabulary mixes text and images",
     "gptj": "no tool writes complete files of it",
     "grovemoe": "its experts come in groups, each with another expert beside it",
-    "talkie": "its layers add the embedding again, and it norms without weights",
 }
 
 # By general.type: files that go with a model and may carry its architecture's name.

@@ -7,12 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgellm.errors import GGUFError
 from edgellm.gguf_loader import open_gguf
-from edgellm.models import ARCHITECTURES, read_config
+from edgellm.kernels.formats import by_id, dequantize_rows
+from edgellm.models import ARCHITECTURES, read_config, record
 from tests.gguf_writer import Tensor
-from tests.models.recipes.parts import HEAD_DIM, KV_WIDTH, LAYERS, Q_WIDTH, VOCAB
+from tests.models.recipes.parts import (
+    CONTEXT,
+    HEAD_DIM,
+    HEADS,
+    HIDDEN,
+    KV_HEADS,
+    KV_WIDTH,
+    LAYERS,
+    Q_WIDTH,
+    VOCAB,
+)
 from tests.models.running import logits_of, record_file
-from tests.models.tiny import random_tensor, write_tiny
+from tests.models.tiny import random_tensor, shapes, write_tiny
 
 IDS = np.random.default_rng(5).integers(0, VOCAB, size=20).tolist()
 
@@ -23,6 +35,20 @@ IDS = np.random.default_rng(5).integers(0, VOCAB, size=20).tolist()
         ("cogvlm", {"rope_freqs.weight": (HEAD_DIM // 2,)}),
         ("pangu-embedded", {"rope_freqs.weight": (HEAD_DIM // 2,)}),
         ("qwen2vl", {"output.bias": (VOCAB,)}),
+        (
+            "deepseek32",
+            {
+                f"blk.{layer}.indexer.{name}": shape
+                for layer in range(LAYERS)
+                for name, shape in (
+                    ("k_norm.weight", (HEAD_DIM,)),
+                    ("k_norm.bias", (HEAD_DIM,)),
+                    ("proj.weight", (HIDDEN, 3)),
+                    ("attn_k.weight", (HIDDEN, HEAD_DIM)),
+                    ("attn_q_b.weight", (32, 3 * HEAD_DIM)),
+                )
+            },
+        ),
         (
             "mimo2",
             {
@@ -72,3 +98,100 @@ def test_windowed_layers_take_the_base_of_their_key_and_the_scaling_of_all(
     powers = np.arange(HEAD_DIM // 2) * 2 / HEAD_DIM
     bases = sorted(float((table[1] / table[0]) ** (-1 / powers[1])) for table in tables)
     np.testing.assert_allclose(bases, [3000.0, 50000.0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["deepseek32", "glm-dsa"])
+def test_a_context_in_which_an_indexer_would_pick_is_refused(tmp_path: Path, name: str) -> None:
+    def with_few(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys[f"{name}.attention.indexer.top_k"] = 64
+
+    with open_gguf(write_tiny(tmp_path, name, with_few)) as file:
+        config = read_config(file)
+        assert config.context_length == 64 < CONTEXT
+        assert config.rope_scaling.original_context == CONTEXT
+        record(file, config, 64)
+        with pytest.raises(GGUFError, match="64 tokens that an indexer picks"):
+            record(file, config, 65)
+
+
+def test_layers_that_run_twice_are_as_if_they_were_there_again(tmp_path: Path) -> None:
+    def looped(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys["nanbeige.skip_loop_final_norm"] = True
+
+    def doubled(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys |= {"nanbeige.num_loops": 1, "nanbeige.block_count": 2 * LAYERS}
+        for name, *rest in list(tensors):
+            if name.startswith("blk."):
+                _, layer, part = name.split(".", 2)
+                tensors.append((f"blk.{int(layer) + LAYERS}.{part}", *rest))
+
+    want = logits_of(write_tiny(tmp_path, "nanbeige", doubled), IDS)
+    np.testing.assert_array_equal(logits_of(write_tiny(tmp_path, "nanbeige", looped), IDS), want)
+    normed_between = logits_of(write_tiny(tmp_path, "nanbeige"), IDS)
+    assert np.abs(normed_between - want).max() > 1e-2
+
+
+def test_norms_behind_blocks_may_have_an_epsilon_of_their_own(tmp_path: Path) -> None:
+    calls = record_file(write_tiny(tmp_path, "muse-glimmer")).calls
+    epsilons = [call.attributes["eps"] for call in calls if call.op == "rms_norm"]
+    assert epsilons.count(1e-8) == 2 * LAYERS
+    # Of embeddings, before both blocks, of queries and keys, and the last one.
+    assert len(epsilons) - 2 * LAYERS == 2 + 4 * LAYERS
+
+
+def test_a_file_may_say_which_layers_rotate(tmp_path: Path) -> None:
+    calls = record_file(write_tiny(tmp_path, "granite_swa")).calls
+    assert sum(call.op == "rope" for call in calls) == 2 * 4
+
+
+def test_maple_limits_what_the_activation_of_gates_reads(tmp_path: Path) -> None:
+    calls = record_file(write_tiny(tmp_path, "maple")).calls
+    limits = {call.attributes["limit"] for call in calls if call.op == "clamp"}
+    gate, up = sorted(limits)
+    assert up == pytest.approx(0.6)
+    assert gate == pytest.approx(0.6 / (1 + np.exp(-0.6)))
+
+
+def test_talkie_is_its_definition(tmp_path: Path) -> None:
+    """Norms without weights, a factor for each head of queries, embeddings added by each layer."""
+    made = {name: random_tensor(name, shape) for name, shape in shapes("talkie").items()}
+
+    def tensor(name: str) -> Any:
+        _, shape, type_id, data = made[name]
+        rows = int(np.prod(shape[1:]))
+        return dequantize_rows(by_id(type_id), data.reshape(rows, -1)).astype(np.float64)
+
+    def normed(x: Any) -> Any:
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+
+    def heads_of(x: Any, heads: int) -> Any:
+        return x.reshape(len(IDS), heads, HEAD_DIM).swapaxes(0, 1)
+
+    def turned(x: Any) -> Any:
+        half = HEAD_DIM // 2
+        angles = np.arange(len(IDS))[:, None] * 50000.0 ** (-np.arange(half) / half)
+        a, b = x[..., :half], x[..., half:]
+        cos, sin = np.cos(angles), np.sin(angles)
+        return np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
+
+    x = embedding = normed(tensor("token_embd.weight")[IDS])
+    future = np.triu(np.full((len(IDS), len(IDS)), -np.inf), 1)
+    for layer in range(LAYERS):
+        w = {part: tensor(f"blk.{layer}.{part}.weight") for part in (
+            "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down",
+            "attn_q_norm", "layer_output_scale")}  # fmt: skip
+        y = normed(x)
+        q = normed(turned(heads_of(y @ w["attn_q"].T, HEADS))) * w["attn_q_norm"][:, :, None]
+        k = normed(turned(heads_of(y @ w["attn_k"].T, KV_HEADS)))
+        v = heads_of(y @ w["attn_v"].T, KV_HEADS)
+        k, v = (np.repeat(part, HEADS // KV_HEADS, 0) for part in (k, v))
+        scores = np.exp(q @ k.swapaxes(1, 2) / np.sqrt(HEAD_DIM) + future)
+        mixed = scores / scores.sum(-1, keepdims=True) @ v
+        x = x + mixed.swapaxes(0, 1).reshape(len(IDS), Q_WIDTH) @ w["attn_output"].T
+        y = normed(x)
+        gate = y @ w["ffn_gate"].T
+        x = x + (gate / (1 + np.exp(-gate)) * (y @ w["ffn_up"].T)) @ w["ffn_down"].T
+        x = x + embedding * w["layer_output_scale"]
+    want = normed(x) @ tensor("output.weight").T * 2.0
+    got = logits_of(write_tiny(tmp_path, "talkie"), IDS)
+    assert ((got - want) ** 2).mean() <= 1e-9 * (want**2).mean()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgellm.models.architecture import (
     Architecture,
+    by_pattern,
     divided_by_logit_scale,
     unless_switched_off,
 )
@@ -63,6 +64,16 @@ def _minicpm_logit_factor(config: "ModelConfig") -> float:
 def is_windowed(config: "ModelConfig", layer: int) -> bool:
     """Layers that see everything have no positions, where others have a window."""
     return config.windows[layer] is not None or not any(config.windows)
+
+
+def always(config: "ModelConfig") -> bool:
+    """In every model of the family."""
+    return True
+
+
+def only_windowed(config: "ModelConfig", layer: int) -> bool:
+    """Layers that see everything have no positions."""
+    return config.windows[layer] is not None
 
 
 def not_every_fourth(config: "ModelConfig", layer: int) -> bool:
@@ -181,6 +192,12 @@ ROWS: Mapping[str, Architecture] = {
         logit_factor=divided_by_logit_scale,
         normalize_gates=True,
     ),
+    "granite_swa": Architecture(
+        rope="interleaved",
+        rotates=by_pattern,
+        logit_factor=divided_by_logit_scale,
+        normalize_gates=True,
+    ),
     "hunyuan-dense": Architecture(rope="split", qk_norm_last=True),
     "hunyuan_vl": Architecture(rope="split", qk_norm_last=True, ntk_alpha=True),
     "internlm2": Architecture(rope="interleaved"),
@@ -201,6 +218,17 @@ ROWS: Mapping[str, Architecture] = {
         gated=False,
         unused=("attn_k_norm.weight", "attn_k_norm.bias"),
     ),
+    "muse-glimmer": Architecture(
+        rope="interleaved",
+        rotates=only_windowed,
+        local_rope=True,
+        window_period=4,
+        plain_embedding_norm=True,
+        post_norm_eps=1e-8,
+        final_softcap=0.0,
+        logit_factor=cohere_logit_factor,
+    ),
+    "nanbeige": Architecture(rope="interleaved"),
     "nemotron": Architecture(rope="split", norm="layer", activation="relu2", gated=False),
     "olmo": Architecture(rope="interleaved", norm="plain_layer"),
     "olmo2": Architecture(rope="split", local_rope=True, window_period=4, pre_norm=False),
@@ -230,9 +258,18 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "seed_oss": Architecture(rope="split"),
     "smollm3": Architecture(rope="interleaved", rotates=not_every_fourth),
+    "spark2_5": Architecture(rope="split", local_rope_scaled=True, activation="gelu_tanh"),
     "stablelm": Architecture(rope="split", norm="layer", residual="by_norm"),
     "starcoder": Architecture(rope=None, norm="layer", activation="gelu_tanh", gated=False),
     "starcoder2": Architecture(rope="split", norm="layer", activation="gelu_tanh", gated=False),
+    "talkie": Architecture(
+        rope="split",
+        norm="plain_rms",
+        plain_embedding_norm=True,
+        adds_embedding=True,
+        plain_qk_norm=always,
+        logit_factor=cohere_logit_factor,
+    ),
     "xverse": Architecture(rope="interleaved"),
     "arcee": Architecture(rope="interleaved", activation="relu2", gated=False),
 }

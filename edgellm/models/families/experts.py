@@ -17,6 +17,13 @@ MLP_BESIDE_EXPERTS = tuple(
 )
 
 
+# What picks the tokens that attention sees, where there are more than it picks.
+INDEXER = (
+    *("indexer.k_norm.weight", "indexer.k_norm.bias", "indexer.proj.weight"),
+    *("indexer.attn_k.weight", "indexer.attn_q_b.weight"),
+)
+
+
 def _not_every_fourth_of_windowed(config: "ModelConfig", layer: int) -> bool:
     """The last of each four layers has no positions, in models with windows."""
     return layer % 4 != 3 or not any(config.windows)
@@ -78,6 +85,9 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "deepseek": Architecture(rope="interleaved"),
     "deepseek2": Architecture(rope="interleaved"),
+    "deepseek32": Architecture(
+        rope="interleaved", exact_within="attention.indexer.top_k", absent=INDEXER
+    ),
     "deepseek2-ocr": Architecture(  # text
         rope="split", refused_keys=("attention.sliding_window",)
     ),
@@ -87,6 +97,12 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "exaone-moe": Architecture(
         rope="split", rotates=dense.is_windowed, window_period=4, gating="sigmoid"
+    ),
+    "glm-dsa": Architecture(
+        rope="interleaved",
+        gating="sigmoid",
+        exact_within="attention.indexer.top_k",
+        absent=INDEXER,
     ),
     "glm4moe": Architecture(rope="split", gating="sigmoid"),
     "gpt-oss": Architecture(
@@ -139,6 +155,13 @@ ROWS: Mapping[str, Architecture] = {
         gating="sigmoid",
         shared_experts=1,
         weigh_inputs=True,
+    ),
+    "maple": Architecture(
+        rope="split",
+        rotates=dense.only_windowed,
+        local_rope_scaled=True,
+        normalize_gates=True,
+        limits_gate_input=True,
     ),
     "mellum": Architecture(
         rope="split",

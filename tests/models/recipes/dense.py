@@ -179,6 +179,16 @@ RECIPES: dict[str, Recipe] = {
             "attention.scale": 0.1,
         },
     ),
+    "granite_swa": Recipe(
+        {**LLAMA, "attn_sinks.weight": (HEADS,)},
+        keys={
+            "attention.rope_pattern": np.array([1, 0, 1, 1, 0, 1], np.uint32),
+            "attention.sliding_window_pattern": np.array(EVERY_FOURTH_SEES_ALL),
+            "logit_scale": 8.0,
+            "residual_scale": 0.5,
+        },
+        windowed=EVERY_FOURTH_SEES_ALL,
+    ),
     "hunyuan-dense": Recipe(QWEN3),
     "hunyuan_vl": Recipe(
         QWEN3,
@@ -207,6 +217,12 @@ RECIPES: dict[str, Recipe] = {
         LAYER_NORM,
         {"attention.max_alibi_bias": 8.0, "attention.clamp_kqv": 1.5},
     ),
+    "muse-glimmer": Recipe(
+        {**QWEN3, "attn_gate.weight": (HIDDEN, Q_WIDTH), **POST_NORMS},
+        keys={"logit_scale": 0.25},
+        windowed=EVERY_FOURTH_SEES_ALL,
+    ),
+    "nanbeige": Recipe(LLAMA, keys={"num_loops": 2}, windowed=(False,) * 2 * LAYERS),
     "nemotron": Recipe(
         with_biases({**ATTENTION, **PLAIN_MLP}), LAYER_NORM, {"rope.dimension_count": 16}
     ),
@@ -248,6 +264,11 @@ RECIPES: dict[str, Recipe] = {
         }
     ),
     "smollm3": Recipe(LLAMA),
+    "spark2_5": Recipe(
+        {**LLAMA, "attn_gate.weight": (HIDDEN, HEADS)},
+        keys={"attention.sliding_window_pattern": np.array(EVERY_FOURTH_SEES_ALL)},
+        windowed=EVERY_FOURTH_SEES_ALL,
+    ),
     "stablelm": Recipe(
         {**PARALLEL, "attn_norm.bias": (HIDDEN,), **QK_NORM_OF_EACH_HEAD},
         LAYER_NORM,
@@ -255,5 +276,17 @@ RECIPES: dict[str, Recipe] = {
     ),
     "starcoder": Recipe(GPT, POSITIONS),
     "starcoder2": Recipe(with_biases({**ATTENTION, **PLAIN_MLP}), LAYER_NORM),
+    "talkie": Recipe(
+        {
+            **QKV,
+            **ATTN_OUTPUT,
+            **GATE,
+            **UP_AND_DOWN,
+            "attn_q_norm.weight": (1, HEADS),
+            "layer_output_scale.weight": (1,),
+        },
+        {"output.weight": (HIDDEN, VOCAB)},
+        {"logit_scale": 2.0},
+    ),
     "xverse": Recipe(LLAMA),
 }

@@ -8,6 +8,7 @@ import numpy as np
 from tests.models.recipes.parts import (
     ATTENTION,
     ATTN_NORM,
+    CONTEXT,
     EXPERT_BIAS,
     EXPERT_KEYS,
     EXPERT_MLP,
@@ -156,6 +157,15 @@ RECIPES: dict[str, Recipe] = {
         {**LATENT, **TWO_MATRICES, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
         keys={**SHARED_KEYS, **LATENT_KEYS, "expert_weights_norm": True, "expert_gating_func": 2},
     ),
+    "deepseek32": Recipe(
+        {**LATENT, **TWO_MATRICES, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
+        keys={
+            **SHARED_KEYS,
+            **LATENT_KEYS,
+            "attention.indexer.top_k": CONTEXT,
+            "expert_gating_func": 2,
+        },
+    ),
     "deepseek2-ocr": Recipe(
         {**MIXTRAL, **SHARED}, keys={**SHARED_KEYS, "attention.sliding_window": 0}
     ),
@@ -166,6 +176,10 @@ RECIPES: dict[str, Recipe] = {
         keys=SHARED_KEYS,
         other={0: {**ATTENTION, **QK_NORM, **MLP}},
         windowed=EVERY_FOURTH_SEES_ALL,
+    ),
+    "glm-dsa": Recipe(
+        {**LATENT, **TWO_MATRICES, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
+        keys={**SHARED_KEYS, **LATENT_KEYS, "attention.indexer.top_k": CONTEXT},
     ),
     "glm4moe": Recipe(
         {
@@ -216,6 +230,15 @@ RECIPES: dict[str, Recipe] = {
         keys=SHARED_KEYS,
         other={0: {**ATTENTION, **MLP}, 2: {**ATTENTION, **MLP}},
         windowed=EVERY_FOURTH_SEES_ALL,
+    ),
+    "maple": Recipe(
+        {**MIXTRAL, **QK_NORM},
+        keys={
+            **EXPERT_KEYS,
+            "attention.sliding_window_pattern": np.array([1, 0, 1, 1, 0, 1], np.uint32),
+            "swiglu_clamp_exp": 0.6,
+        },
+        windowed=(True, False, True, True, False, True),
     ),
     "mellum": Recipe(
         {**MIXTRAL, **QK_NORM},
