@@ -1,46 +1,35 @@
 """A file of named contents: a header of JSON values and blocks of bytes, checked as a whole.
 
 Layout: MAGIC, the header's length (8 bytes, little-endian), the header as UTF-8 JSON, the data,
-and a BLAKE2b digest of all before it (32 bytes). A file is written beside the old one, on the disk
-before it takes its name, readable by its owner alone: a process that dies at any moment leaves
-the old file. Knows nothing of what is stored.
+and a BLAKE2b digest of all before it (32 bytes). Its owner alone may read it. Knows nothing of what
+is stored.
 """
 
 import hashlib
 import json
 import mmap
 import os
-import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
-
-import psutil
+from typing import Any, BinaryIO
 
 from edgellm.errors import NoSession, SessionError
+from edgellm.new_file import new_file
 
 MAGIC = b"edgellm session\n"
 _LENGTH, _DIGEST = 8, 32
 _MOST = 1 << 28  # bytes of a header
 _STEP = 1 << 24  # bytes digested at a time
-_UNFINISHED = ".unfinished"
 
 
 def write(path: Path, header: dict[str, Any], data: Iterable[bytes]) -> None:
     """Makes `path` a file of this contents, or leaves it as it is: SessionError."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sweep(path)
-        new = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}{_UNFINISHED}")
-        try:
-            _write_new(new, header, data)
-            os.replace(new, path)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
-        _settle(path.parent)
+        with new_file(path, 0o600) as stream:
+            _write(stream, header, data)
     except OSError as error:
         raise SessionError(f"{path}: cannot be saved: {error.strerror or error}") from error
 
@@ -93,32 +82,10 @@ def _digest(whole: memoryview) -> bytes:
     return digest.digest()
 
 
-def _write_new(path: Path, header: dict[str, Any], data: Iterable[bytes]) -> None:
+def _write(stream: BinaryIO, header: dict[str, Any], data: Iterable[bytes]) -> None:
     text = json.dumps(header).encode()
     digest = hashlib.blake2b(digest_size=_DIGEST)
-    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        head = (MAGIC, len(text).to_bytes(_LENGTH, "little"), text)
-        for part in chain(head, data):
-            digest.update(part)
-            stream.write(part)
-        stream.write(digest.digest())
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _settle(folder: Path) -> None:
-    """Waits until the names in a folder are on the disk itself."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sweep(path: Path) -> None:
-    """Deletes what processes that died left of this file."""
-    for left in path.parent.glob(f".{path.name}.*{_UNFINISHED}"):
-        pid = left.name.removeprefix(f".{path.name}.").partition(".")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
-            left.unlink(missing_ok=True)
+    for part in chain((MAGIC, len(text).to_bytes(_LENGTH, "little"), text), data):
+        digest.update(part)
+        stream.write(part)
+    stream.write(digest.digest())

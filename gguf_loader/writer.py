@@ -2,16 +2,12 @@
 
     write_gguf(path, [entry("general.architecture", "llama")], [NewTensor(...)], chunks)
 
-Version 3, little-endian. The file is written beside its place, is on the disk before it takes its
-name, and is deleted when anything fails: nobody sees half of it, and a process that has mapped an
-older file of the name keeps that one.
+Version 3, little-endian. Nobody sees half of a file, and a process that has mapped an older one of
+the name keeps that one.
 """
 
-import os
-import secrets
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -23,6 +19,7 @@ import numpy.typing as npt
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader.header import MAGIC
 from edgellm.gguf_loader.types import GGML_TYPES
+from edgellm.new_file import new_file
 
 _VERSION = 3
 _ALIGNMENT = 32
@@ -81,26 +78,13 @@ def write_gguf(
     GGUFError when one is there and does not, or the disk says no.
     """
     check_free(path, replace)
-    new = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.unfinished")
     try:
-        stream = open(new, "xb")
-        try:
+        with new_file(path) as stream:
             _write(stream, entries, tensors, data, alignment)
-            stream.flush()
-            os.fsync(stream.fileno())
-            size = stream.tell()
-        finally:
-            with suppress(OSError):  # it would hide the first failure, and say less
-                stream.close()
-        check_free(path, replace)  # still, after all that time
-        os.replace(new, path)
+            check_free(path, replace)  # still, after all that time
+            return stream.tell()
     except OSError as error:
         raise GGUFError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-    _settle(path.parent)
-    return size
 
 
 def write_header(
@@ -129,16 +113,6 @@ def check_free(path: Path, replace: bool = False) -> None:
         raise GGUFError(f"{path}: there is a file of this name already: delete it or --force")
     if not path.parent.is_dir():
         raise GGUFError(f"{path}: cannot be written: there is no folder {path.parent}")
-
-
-def _settle(folder: Path) -> None:
-    """Waits until the names in a folder are on the disk itself, where that can be asked for."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _write(

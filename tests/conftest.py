@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests may use: the oracle folder and the real models."""
+"""Fixtures that every room's tests may use: the oracle folder, the real models, a full disk."""
 
 import os
 from collections.abc import Iterator
@@ -19,6 +19,20 @@ def sessions_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("edgellm.sessions.sessions_dir", lambda: folder)
         yield
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No byte of a new file finds room."""
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    fdopen = os.fdopen
+
+    def full(handle: int, mode: str) -> object:
+        os.close(handle)
+        return fdopen(os.open("/dev/full", os.O_WRONLY), mode)
+
+    monkeypatch.setattr("edgellm.new_file.os.fdopen", full)
 
 
 @pytest.fixture(scope="session")

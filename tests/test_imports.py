@@ -61,7 +61,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sampling_params",),
     ("options",),
     ("session_file",),
-    ("errors", "version", "linux", "paths", "old_folders"),
+    ("errors", "version", "linux", "paths", "old_folders", "new_file"),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
 
@@ -69,7 +69,7 @@ RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in laye
 ONLY = {
     "tui": {"client", "dialects", "types", "sampling_params", "options", "errors"},
     "lsp": {"client", "types", "config", "errors", "version", "indent"},
-    "gguf_loader": {"errors"},
+    "gguf_loader": {"errors", "new_file"},
     "kernels.formats": {"errors"},
     "kernels.program": {"kernels.formats", "errors"},
     "kernels.ops": {"kernels.program", "kernels.formats", "errors"},

@@ -5,7 +5,6 @@ Knows bytes, digests and folders; nothing of models or networks.
 
 import errno
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -58,12 +57,3 @@ def sha256_of(path: Path, report: Report) -> str:
             done += len(block)
             report.advance("checking", done, total)
     return digest.hexdigest()
-
-
-def settle(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk itself."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

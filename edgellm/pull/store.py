@@ -19,7 +19,8 @@ from pathlib import Path
 from edgellm.catalog import NAME, near_names
 from edgellm.config import models_dir
 from edgellm.errors import CatalogError
-from edgellm.pull.disk import disk_errors, settle
+from edgellm.new_file import settle
+from edgellm.pull.disk import disk_errors
 from edgellm.pull.report import Report
 
 

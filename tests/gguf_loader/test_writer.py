@@ -110,11 +110,6 @@ def test_a_disk_that_says_no(tmp_path: Path) -> None:
         write_gguf(tmp_path / "nowhere" / "x.gguf", [], TENSORS, DATA)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: object, mode: str) -> object:
-        return os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb")
-
-    monkeypatch.setattr("builtins.open", full)
+def test_a_full_disk_is_named(tmp_path: Path, full_disk: None) -> None:
     with pytest.raises(GGUFError, match="No space left"):
         write_gguf(tmp_path / "x.gguf", [], TENSORS, DATA)
