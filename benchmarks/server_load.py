@@ -193,11 +193,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--max-tokens", type=int, default=24)
     parser.add_argument("--max-requests", type=int, default=32, help="the server's own limit")
+    parser.add_argument("--threads", help="the server's; fewer on a machine with other work")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder) / "load.sock"
         command = [sys.executable, "-m", "edgellm", "serve", args.model, "--socket", str(where)]
-        server = subprocess.Popen([*command, "--max-requests", str(args.max_requests)])
+        command += ["--max-requests", str(args.max_requests)]
+        command += ["--threads", args.threads] if args.threads else []
+        server = subprocess.Popen(command)
         try:
             return _report(args, psutil.Process(server.pid), parse_address(str(where)))
         finally:

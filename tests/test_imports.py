@@ -60,7 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernels", "gguf_loader", "types", "config"),
     ("sampling_params",),
     ("options",),
-    ("session_file",),
+    ("session_file", "token_file"),
     ("errors", "version", "linux", "paths", "old_folders", "new_file"),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from edgellm.client import Client, SocketClient
 from edgellm.client.naming import is_meant
 from edgellm.config import socket_path
-from edgellm.errors import ConnectionFailed, RequestError
+from edgellm.errors import ConnectionFailed, ModelsBusy, RequestError
 from edgellm.types import LoadOptions
 
 KEY_VARIABLE = "EDGELLM_API_KEY"
@@ -33,8 +33,8 @@ def add_server_option(parser: argparse.ArgumentParser) -> None:
 async def find_server(args: argparse.Namespace, load: LoadOptions) -> Served | None:
     """The server that --server means; None when the model is to be loaded here.
 
-    An address that is given must answer and have the model; auto takes no for an answer, and for a
-    model that is to be loaded in a way of its own.
+    The server may have the model stored, and load it now. An address that is given must answer and
+    have it; auto takes no for an answer, and for a model that is to be loaded in a way of its own.
     """
     if args.server is None:
         return None
@@ -46,23 +46,22 @@ async def find_server(args: argparse.Namespace, load: LoadOptions) -> Served | N
                 "loading",
                 "server",
             )
-        return await _served(args.server, args.model, may_load=True)
+        return await _served(args.server, args.model)
     if is_own_way:
         return None
     try:
         return await _served(str(socket_path()), args.model)
-    except (ConnectionFailed, RequestError):
+    except (ConnectionFailed, RequestError, ModelsBusy):
         return None
 
 
-async def _served(address: str, model: str, may_load: bool = False) -> Served:
-    """may_load: it may have the model stored, and load it now."""
+async def _served(address: str, model: str) -> Served:
     client = SocketClient(address, os.environ.get(KEY_VARIABLE))
     infos = await client.models()
     for info in infos:
         if is_meant(info, model):
             return Served(client, info.name)
-    if may_load and (found := await client.use(model)):
+    if found := await client.use(model):
         return Served(client, found.name)
     loaded = ", ".join(info.name for info in infos) or "none"
     raise RequestError(f"the server has no model {model!r}; loaded: {loaded}", "model")

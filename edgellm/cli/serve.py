@@ -22,7 +22,7 @@ from edgellm.manager import Manager
 from edgellm.model_loader import KEEP_ALIVE
 from edgellm.paths import typed_path
 from edgellm.server.guard import is_loopback
-from edgellm.server.listen import Listener, inherited_listeners, tcp_listener, unix_listener
+from edgellm.server.listen import Listener, inherited_listeners, private_listener, tcp_listener
 from edgellm.server.serve import serve
 from edgellm.server.service import Service
 from edgellm.server.settings import Settings
@@ -102,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
     if args.log:
         _log_requests()
     listeners = _listeners(args, settings.api_keys)
+    tokens = [listener.token for listener in listeners if listener.token is not None]
+    settings = replace(settings, api_keys=(*settings.api_keys, *tokens))
     try:
         for listener in listeners:
             if not args.private:
@@ -150,7 +152,7 @@ def _log_requests() -> None:
 
 def _listeners(args: argparse.Namespace, api_keys: tuple[str, ...]) -> list[Listener]:
     if args.host is None and args.port is None:
-        return inherited_listeners() or [unix_listener(_socket(args))]
+        return inherited_listeners() or [private_listener(_socket(args))]
     if args.socket is not None:
         raise RequestError("--socket and --host or --port: leave one out", "socket")
     host = "127.0.0.1" if args.host is None else args.host

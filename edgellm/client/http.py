@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+from edgellm import token_file
 from edgellm.errors import ConnectionFailed, RequestError
 
 _READ_SIZE = 1 << 16  # bytes
@@ -90,6 +91,9 @@ async def exchange(
 
     ConnectionFailed when nobody listens there, or what answers speaks no HTTP.
     """
+    if address.path is not None and not token_file.has_unix_sockets():
+        told, api_key = token_file.read_token_file(address.path)
+        address = parse_address(told)
     reader, writer = await _connect(address)
     try:
         connection = h11.Connection(h11.CLIENT)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from edgellm.constraints import schema_text
 from edgellm.dialects.dialect import Dialect, Thinking, dialect_of, thinking_of
 from edgellm.dialects.functions import Tools
 from edgellm.dialects.lark import Lark
@@ -70,9 +69,7 @@ class Plan:
                 "tools",
             )
         if is_held:
-            said = params.json_schema
-            schema = None if said is None else json.loads(schema_text(said))
-            grammar = self._grammar(is_open, is_closed, schema)
+            grammar = self._grammar(is_open, is_closed, _schema(params))
             given = {name: value for name, value in params.given.items() if name != form}
             params = SamplingParams(**{**given, "lark": grammar})
         elif form is not None:
@@ -144,6 +141,14 @@ def plan(model: ModelDetails, tools: Tools | None = None) -> Plan:
     marks = {*dialect.marks, *((thinking.open, thinking.close) if thinking else ())}
     control = {mark: i for mark, i in model.control_marks.items() if mark in marks}
     return Plan(dialect, thinking, control, asked)
+
+
+def _schema(params: SamplingParams) -> Any:
+    if params.json_schema is None:
+        return None
+    from edgellm.constraints import schema_text  # with numpy: not for an answer without a form
+
+    return json.loads(schema_text(params.json_schema))
 
 
 def taken_apart(completion: Completion, parser: Callable[[], Parser]) -> Completion:

@@ -283,8 +283,15 @@ _TAKES = (
 )
 FAMILY = Family(
     (
-        Route("POST", "/v1/messages", messages, takes=_TAKES, samples=True),
-        Route("POST", "/v1/messages/count_tokens", count_tokens, takes=_TAKES),
+        Route(
+            "POST",
+            "/v1/messages",
+            messages,
+            takes=_TAKES,
+            needs=("messages", "max_tokens"),
+            samples=True,
+        ),
+        Route("POST", "/v1/messages/count_tokens", count_tokens, takes=_TAKES, needs=("messages",)),
     ),
     anthropic_error,
 )

@@ -136,13 +136,15 @@ def _check_count(texts: Sequence[str]) -> None:
 _OPENAI = ("model", "input_texts", "encoding_format", "dimensions")
 _RERANK = ("model", "query", "documents", "top_n")
 OPENAI_ROUTES = (
-    Route("POST", "/v1/embeddings", openai_embeddings, takes=_OPENAI),
-    Route("POST", "/embeddings", openai_embeddings, takes=_OPENAI),
+    Route("POST", "/v1/embeddings", openai_embeddings, takes=_OPENAI, needs=("input_texts",)),
+    Route("POST", "/embeddings", openai_embeddings, takes=_OPENAI, needs=("input_texts",)),
 )
 LLAMA_CPP_ROUTES = (
-    Route("POST", "/embedding", llama_cpp_embeddings, takes=("model", "content")),
+    Route(
+        "POST", "/embedding", llama_cpp_embeddings, takes=("model", "content"), needs=("content",)
+    ),
     *(
-        Route("POST", path, rerank, takes=_RERANK)
+        Route("POST", path, rerank, takes=_RERANK, needs=("query", "documents"))
         for path in ("/rerank", "/reranking", "/v1/rerank", "/v1/reranking")
     ),
 )

@@ -69,8 +69,9 @@ Handler = Callable[[Call], Awaitable[Reply]]
 class Route:
     """method: of HTTP; GET is also HEAD. path: as Starlette writes it. public: needs no API key.
 
-    takes: fields it reads that are worth telling of, by their names in `openapi.FIELDS`. samples:
-    it also takes those of SamplingParams. list_as: the field that a list for a body stands for.
+    takes: fields it reads that are worth telling of, by their names in `openapi.FIELDS`. needs:
+    those of them that must be there. samples: it also takes those of SamplingParams. list_as: the
+    field that a list for a body stands for.
     """
 
     method: str
@@ -78,6 +79,7 @@ class Route:
     handler: Handler
     public: bool = False
     takes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     samples: bool = False
     list_as: str | None = None
 
@@ -136,6 +138,7 @@ class _Answer:
         self._status: int | None = None  # once the reply has begun
         self._num_bytes = 0
         self._is_complete = False
+        self._allowed = b""  # methods, where another one was asked
         self._begun = time.monotonic()
 
     async def preflight(self) -> None:
@@ -148,6 +151,7 @@ class _Answer:
             check(self._scope, self._service.settings, route is not None and route.public)
             if route is None:
                 method = self._scope["method"]
+                self._allowed = _allowed(methods)
                 raise Refusal(405, "invalid_request_error", f"{method} is not {_either(methods)}")
             fields = await self._fields(route.list_as)
             call = Call(
@@ -246,6 +250,8 @@ class _Answer:
             return
         body = _to_json(self._family.error(failure)).encode()
         headers = [(b"connection", b"close")] if close else []  # its body was perhaps not read
+        if self._allowed:
+            headers.append((b"allow", self._allowed))
         if failure.retry_after is not None:
             headers.append((b"retry-after", str(failure.retry_after).encode()))
         if failure.status == 401:
@@ -303,6 +309,12 @@ def _parsed(body: bytes, list_as: str | None = None) -> Mapping[str, Any]:
 
 def _too_large(most: int) -> Refusal:
     return Refusal(413, "invalid_request_error", f"the body is larger than {most} bytes")
+
+
+def _allowed(methods: Any) -> bytes:
+    """As the header of that name lists them."""
+    names = {"OPTIONS", *methods, *(["HEAD"] if "GET" in methods else [])}
+    return ", ".join(sorted(names)).encode()
 
 
 def _either(methods: Any) -> str:

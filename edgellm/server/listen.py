@@ -2,18 +2,21 @@
 
 A Unix socket's file is made under a mask that lets its owner alone in, in a folder of the owner's.
 A lock file beside it is held while the server lives, so that a socket without one is known to be
-stale; whoever answers there in spite of that is left alone.
+stale; whoever answers there in spite of that is left alone. Where there are no Unix sockets, a
+file in that place tells of a port of this machine and the key to it.
 """
 
-import fcntl
 import os
+import secrets
 import socket
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
-from edgellm.errors import RequestError
+from edgellm import token_file
+from edgellm.errors import ConnectionFailed, RequestError
 
 _MAX_PATH = 107  # bytes, in sockaddr_un
 _BACKLOG = 128
@@ -22,12 +25,16 @@ _FIRST_INHERITED = 3  # sd_listen_fds(3)
 
 @dataclass
 class Listener:
-    """A socket that listens; `where` is its address for people. close: removes what it made."""
+    """A socket that listens; `where` is its address for people. close: removes what it made.
+
+    token: a key that requests must bring.
+    """
 
     socket: socket.socket
     where: str
     lock: IO[str] | None = None
     path: Path | None = None
+    token: str | None = None
 
     def close(self) -> None:
         self.socket.close()
@@ -35,6 +42,36 @@ class Listener:
             self.path.unlink(missing_ok=True)
         if self.lock is not None:
             self.lock.close()
+
+
+def private_listener(path: Path) -> Listener:
+    """Listens where this user alone comes in, in the way that the system has."""
+    return unix_listener(path) if token_file.has_unix_sockets() else token_listener(path)
+
+
+def token_listener(path: Path) -> Listener:
+    """Listens on a free port of this machine, with a key that only this user can read.
+
+    RequestError when a server is there already.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and _answers(path):
+        raise _taken(path)
+    listener = tcp_listener("127.0.0.1", 0)
+    listener.path, listener.token = path, secrets.token_urlsafe(32)
+    token_file.write_token_file(path, listener.where, listener.token)
+    return listener
+
+
+def _answers(path: Path) -> bool:
+    """Whether somebody listens where a token file says."""
+    try:
+        address, _ = token_file.read_token_file(path)
+        parts = urlsplit(address)
+        with socket.create_connection((parts.hostname or "", parts.port or 0), 1.0):
+            return True
+    except (ConnectionFailed, OSError, ValueError):
+        return False
 
 
 def unix_listener(path: Path) -> Listener:
@@ -116,6 +153,8 @@ def _make_folder(folder: Path) -> None:
 
 def _lock(path: Path) -> IO[str]:
     """The lock beside the socket, held. RequestError when another server holds it."""
+    import fcntl  # which only Unix has
+
     lock = open(os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -142,7 +142,13 @@ ROUTES = (
     Route("GET", "/metrics", metrics),
     Route("POST", "/tokenize", tokenize, takes=_TOKENIZE),
     Route("POST", "/detokenize", detokenize, takes=("model", "tokens")),
-    Route("POST", "/apply-template", apply_template, takes=("model", "messages", "tools")),
+    Route(
+        "POST",
+        "/apply-template",
+        apply_template,
+        takes=("model", "messages", "tools"),
+        needs=("messages",),
+    ),
     Route("GET", "/lora-adapters", lora_adapters),
     Route("POST", "/lora-adapters", scale_adapters, takes=("lora",), list_as="lora"),
 )

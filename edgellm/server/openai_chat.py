@@ -174,7 +174,7 @@ _TAKES = (
     *TAKES,
 )
 ROUTES = tuple(
-    Route("POST", path + more, handler, takes=_TAKES, samples=True)
+    Route("POST", path + more, handler, takes=_TAKES, needs=("messages",), samples=True)
     for path in ("/v1/chat/completions", "/chat/completions")
     for more, handler in (("", chat_completions), ("/input_tokens", input_tokens))
 )

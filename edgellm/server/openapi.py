@@ -1,5 +1,6 @@
 """The server's routes as an OpenAPI document, made from the tables of routes."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -119,7 +120,7 @@ def document(families: Iterable[Family]) -> dict[str, Any]:
 
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "operationId": f"{route.handler.__module__.rpartition('.')[2]}.{route.handler.__name__}",
+        "operationId": route.method.lower() + re.sub(r"\W+", "_", route.path).rstrip("_"),
         "responses": {
             "200": {"description": "the answer"},
             "4XX": {"description": "what is wrong with the request, and in which field"},
@@ -134,7 +135,7 @@ def _operation(route: Route) -> dict[str, Any]:
         ]
     if route.method == "POST":
         content = {"application/json": {"schema": _body(route)}}
-        operation["requestBody"] = {"content": content}
+        operation["requestBody"] = {"content": content, "required": bool(route.needs)}
     return operation
 
 
@@ -143,7 +144,9 @@ def _body(route: Route) -> dict[str, Any]:
     if route.samples:
         properties |= {name: _schema(option) for name, option in OPTIONS.items()}
     properties |= {_RENAMED.get(name, name): dict(FIELDS[name]) for name in route.takes}
-    return {"type": "object", "properties": properties}
+    needed = [_RENAMED.get(name, name) for name in route.needs]
+    required = {"required": needed} if needed else {}
+    return {"type": "object", "properties": properties, **required}
 
 
 def _schema(option: Option) -> dict[str, Any]:

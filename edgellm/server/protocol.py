@@ -30,7 +30,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         peer: socket.socket = transport.get_extra_info("socket")
-        if peer.family == socket.AF_UNIX:
+        if peer.family == getattr(socket, "AF_UNIX", None):
             if not _may_call(peer):
                 self.transport.abort()
                 return

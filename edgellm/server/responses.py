@@ -247,9 +247,16 @@ _TAKES = (
     *("tools", "tool_choice", "parallel_tool_calls", "previous_response_id", "store"),
 )
 ROUTES = (
-    Route("POST", "/v1/responses", responses, takes=_TAKES, samples=True),
-    Route("POST", "/responses", responses, takes=_TAKES, samples=True),
-    Route("POST", "/v1/responses/input_tokens", input_tokens, takes=_TAKES, samples=True),
+    Route("POST", "/v1/responses", responses, takes=_TAKES, needs=("input",), samples=True),
+    Route("POST", "/responses", responses, takes=_TAKES, needs=("input",), samples=True),
+    Route(
+        "POST",
+        "/v1/responses/input_tokens",
+        input_tokens,
+        takes=_TAKES,
+        needs=("input",),
+        samples=True,
+    ),
     Route("GET", "/v1/responses/{response}", kept),
     Route("DELETE", "/v1/responses/{response}", forget),
     Route("GET", "/v1/responses/{response}/input_items", input_items),

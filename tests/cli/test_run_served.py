@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from edgellm import cli
+from edgellm.client import LocalClient
 from edgellm.errors import NoSession
-from edgellm.types import Session
+from edgellm.types import ModelInfo, Session
 from tests.cli.scripted import Script, ScriptedClient
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import Running, running
@@ -46,6 +47,18 @@ def test_auto_loads_what_the_server_has_not(
     assert "loaded: mock" in capsys.readouterr().err
     assert cli.main(["run", "mock", "hi", "--server", server.unix, "--threads", "1"]) == 2
     assert "leave out --server" in capsys.readouterr().err
+
+
+def test_auto_lets_the_server_load_what_is_stored(
+    server: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def use(client: object, name: str, keep_alive: float | None = None) -> ModelInfo | None:
+        (mock,) = await server.service.client.models()
+        return mock if name == "stored" else None
+
+    monkeypatch.setattr(LocalClient, "use", use)
+    assert cli.main(["run", "stored", "hi", "--server", "auto", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out == "served"
 
 
 def test_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,7 @@ class Wire:
         self.loop = asyncio.new_event_loop()
         self.service = Service(LocalClient(manager))
         self.app = make_app(self.service)
+        self.headers: dict[bytes, bytes] = {}
 
     def ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         return self.loop.run_until_complete(asyncio.wait_for(self._ask(method, path, body), 30))
@@ -97,6 +98,7 @@ class Wire:
             "root_path": "",
         }
         await self.app(scope, receive, send)
+        self.headers = dict(sent[0]["headers"])
         return sent[0]["status"], b"".join(part.get("body", b"") for part in sent[1:])
 
 
@@ -132,6 +134,21 @@ def test_any_object(wire: Wire, method: str, path: str, operation: Any) -> None:
             assert b"error" in body
 
     check()
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [operation["operationId"] for _, _, operation in ROUTES]
+    assert len(names) == len(set(names)) and "post_v1_chat_completions" in names
+    for _, path, operation in ROUTES:
+        body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        schema = body.get("schema", {"properties": {}})
+        assert schema["properties"].keys() >= set(schema.get("required", ())), path
+
+
+def test_another_method(wire: Wire) -> None:
+    status, body = wire.ask("PUT", "/v1/responses/x", b"")
+    assert status == 405 and b"PUT is not DELETE or GET here" in body
+    assert wire.headers[b"allow"] == b"DELETE, GET, HEAD, OPTIONS"
 
 
 def test_the_document_tells_every_field_once() -> None:
