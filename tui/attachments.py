@@ -33,7 +33,12 @@ class Attachment:
 def mentions(text: str) -> list[str]:
     """The paths named that are there, in order. A word such as @home that is no file is text."""
     named = (quoted or plain.rstrip(".") for quoted, plain in _MENTION.findall(text))
-    return list(dict.fromkeys(path for path in named if Path(path).expanduser().exists()))
+    return list(dict.fromkeys(path for path in named if is_there(path)))
+
+
+def is_there(path: str) -> bool:
+    """Whether a file or a folder is meant; text that can be no path means none."""
+    return os.path.exists(os.path.expanduser(path))
 
 
 def read(path: str) -> list[Attachment]:
@@ -93,10 +98,7 @@ def pasted_path(text: str) -> str | None:
     path = text.strip().removeprefix("file://").strip("'\"").replace("\\ ", " ")
     if not path or "\n" in path or not path.startswith(("/", "~", ".")):
         return None
-    try:
-        return path if Path(path).expanduser().exists() else None
-    except (OSError, ValueError):  # too long, or with a null character: text, not a path
-        return None
+    return path if is_there(path) else None
 
 
 def _read_all(path: str) -> list[Attachment]:

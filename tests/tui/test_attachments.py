@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from edgellm.errors import RequestError
 from edgellm.tui import attachments
 from edgellm.tui.attachments import Attachment, attach, detach, mention, mentions, pasted_path
+from edgellm.tui.widgets import completions
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +28,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_mentions_are_those_that_exist() -> None:
     text = 'see @src/a.py, @src. and @"my notes.txt"; mail me@src @home @src/a.py'
     assert mentions(text) == ["src/a.py", "src", "my notes.txt"]
+
+
+@pytest.mark.parametrize("word", ["x" * 5000, "~no-such-user/x", "~no-such-user/", "a\0b"])
+def test_a_word_that_can_be_no_path_is_text(word: str) -> None:
+    assert mentions(f"@{word} and so on") == []
+    assert pasted_path(f"./{word}") is None and pasted_path(word) is None
+    assert not list(completions._paths(word))
 
 
 def test_a_message_carries_files_and_gives_them_back() -> None:

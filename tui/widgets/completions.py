@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from textual.content import Content
 from textual.widgets import OptionList
@@ -69,11 +68,11 @@ class Completions(OptionList, can_focus=False):
 def _paths(begun: str) -> Iterator[str]:
     """The files and folders that a path may be going to name, folders with a slash."""
     folder, _, name = begun.rpartition("/")
-    where = Path(f"{folder}/" if "/" in begun else ".").expanduser()
+    where = os.path.expanduser(f"{folder}/" if "/" in begun else ".")
     try:
         with os.scandir(where) as entries:
             listed = [entry for entry, _ in zip(entries, range(_MOST_ENTRIES), strict=False)]
-    except OSError:
+    except (OSError, ValueError):  # no such folder, or text that can name none
         return
     for entry in sorted(listed, key=lambda entry: entry.name):
         hidden = entry.name.startswith(".") and not name.startswith(".")
