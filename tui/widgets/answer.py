@@ -3,16 +3,16 @@
 from typing import Any
 
 from markdown_it import MarkdownIt
-from textual.containers import Vertical
 from textual.message import Message
 
+from edgellm.tui.widgets.column import Column
 from edgellm.tui.widgets.fold import Fold
 from edgellm.tui.widgets.markdown_part import MarkdownPart
 
 _PART = 1500  # characters of a part, or more where a block is longer
 
 
-class Answer(Vertical):
+class Answer(Column):
     """Shows Markdown that may be added to."""
 
     class Grown(Message):

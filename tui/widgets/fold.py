@@ -1,15 +1,14 @@
 """Widgets that cost nothing while they are out of sight: only their height is kept."""
 
-from textual.containers import Vertical
 from textual.geometry import Region
 from textual.message import Message
 from textual.widget import Widget
 
+from edgellm.tui.widgets.column import Column
 
-class Fold(Vertical):
+
+class Fold(Column):
     """What is in it stays as it is once the fold is closed. Knows nothing of what that is."""
-
-    DEFAULT_CSS = "Fold { width: 1fr; height: auto; }"
 
     class Closed(Message):
         """Says to whoever scrolls that this one may be hidden."""

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.geometry import Size
+from textual.layout import DockArrangeResult
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownBlock, MarkdownFence
@@ -26,6 +27,7 @@ from textual.widgets._markdown import (  # isort: skip
 )
 from textual.containers import Horizontal, Vertical
 
+from edgellm.tui.widgets.column import width_of
 from edgellm.tui.widgets.fold import Fold
 
 _ITEM = re.compile(r"[-*+] |\d+[.)] ")  # the beginning of an item that is in no other one
@@ -113,6 +115,9 @@ class GrowingList(MarkdownList):
     }
     """
 
+    def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
+        return super().arrange(width_of(size), optimal)
+
     def compose(self) -> ComposeResult:
         rows = self._take_rows()
         for at in range(0, len(rows), _ROWS):
@@ -184,6 +189,9 @@ class MarkdownPart(Markdown):
 
     def __init__(self, references: dict[str, Any], source: str | None = None) -> None:
         super().__init__(source, open_links=False, parser_factory=lambda: _Parser(references))
+
+    def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
+        return super().arrange(width_of(size), optimal)
 
     async def cut(self) -> str:
         """Takes out the last block, or the last item of a list that stands alone, which may still

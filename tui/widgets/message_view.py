@@ -4,7 +4,6 @@ import asyncio
 import time
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
@@ -12,6 +11,7 @@ from edgellm.tui.attachments import detach
 from edgellm.tui.chat import Message, model_name
 from edgellm.tui.generation import Generation
 from edgellm.tui.widgets.answer import Answer
+from edgellm.tui.widgets.column import Column
 from edgellm.tui.widgets.markdown_part import CodeBlock
 from edgellm.tui.widgets.thoughts import Thoughts
 
@@ -28,7 +28,7 @@ ENDINGS = {
 AGAIN = "\nCtrl+R asks again"
 
 
-class MessageView(Vertical, can_focus=True):
+class MessageView(Column, can_focus=True):
     """A message with a line above it; focused, it is the one that actions are about."""
 
     def __init__(self, message: Message, place: tuple[int, int] = (1, 1)) -> None:

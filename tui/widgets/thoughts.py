@@ -3,18 +3,18 @@
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
 from edgellm.tui.widgets.answer import Answer
+from edgellm.tui.widgets.column import Column
 from edgellm.tui.widgets.status_bar import seconds
 
 _CLOSED, _OPEN = "▸", "▾"
 _LINE = 200  # characters of the newest thought that may be shown beside the time
 
 
-class Thoughts(Vertical, can_focus=True):
+class Thoughts(Column, can_focus=True):
     """Not seen while there are none. While they are closed, the newest thought is in the line."""
 
     BINDINGS = [Binding("enter,space", "unfold", "Show or hide", show=False)]
