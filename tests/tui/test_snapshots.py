@@ -7,12 +7,13 @@ positions are compared for the version of Textual that drew the pictures, with o
 import html
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 import textual
 from textual.pilot import Pilot
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 
 from tests.tui.scripted import (
     ScriptedClient,
@@ -27,6 +28,7 @@ from tests.tui.test_actions import app_of
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 STAMP = f"<!-- Textual {textual.__version__} -->\n"
+PATIENCE = 10.0  # seconds
 ANSWER = """\
 Reverse a string with a *slice*:
 
@@ -55,14 +57,22 @@ def words(svg: str) -> list[str]:
     return [text for raw in found if (text := html.unescape(raw).replace("\xa0", " ").strip())]
 
 
+def picture(pilot: Pilot[None]) -> str:
+    return normal(pilot.app.export_screenshot(title="edgellm"))
+
+
 async def compare(pilot: Pilot[None], name: str, tmp_path: Path) -> None:
-    await pilot.pause(0.1)
-    drawn = normal(pilot.app.export_screenshot(title="edgellm"))
     path = SNAPSHOTS / f"{name}.svg"
     if os.environ.get("EDGELLM_UPDATE_SNAPSHOTS"):
+        await pilot.pause(1)
         SNAPSHOTS.mkdir(exist_ok=True)
-        path.write_text(STAMP + drawn, "utf-8")
+        path.write_text(STAMP + picture(pilot), "utf-8")
     kept = path.read_text("utf-8")
+    drawn = picture(pilot)
+    end = time.monotonic() + PATIENCE
+    while drawn not in kept and time.monotonic() < end:
+        await pilot.pause(0.1)  # something is still to be drawn
+        drawn = picture(pilot)
     (tmp_path / f"{name}.svg").write_text(drawn, "utf-8")
     where = f"{name}: see {tmp_path / name}.svg; EDGELLM_UPDATE_SNAPSHOTS=1 accepts it"
     assert words(drawn) == words(kept), where
@@ -84,6 +94,8 @@ async def test_a_wide_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         await until(pilot, lambda: len(client.requests) == 3)
         await finished(pilot)
         await compare(pilot, "conversation", tmp_path)
+        for field in app.query("#settings Input").results(Input):
+            field.cursor_blink = False
         await pilot.press("ctrl+t")
         await compare(pilot, "settings", tmp_path)
         await pilot.press("ctrl+t", "f1")
@@ -115,5 +127,5 @@ async def test_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         app = app_of(pilot)
         await until(pilot, lambda: app.screen.query(OptionList))
         await until(pilot, lambda: app.screen.query_one(OptionList).option_count == 2)
-        app.screen.query_one("Input").cursor_blink = False  # type: ignore[attr-defined]
+        app.screen.query_one(Input).cursor_blink = False
         await compare(pilot, "first", tmp_path)
