@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from edgellm.errors import RequestError
+
 Role = Literal["user", "assistant"]
 
 UNTITLED = "New chat"
@@ -133,6 +135,21 @@ class Chat:
         for gone in below:
             del self.messages[gone]
         return below
+
+
+def refuse_circles(messages: Iterable[Message]) -> None:
+    """RequestError when messages of a file follow each other for ever."""
+    parent = {message.id: message.parent for message in messages}
+    known_good: set[int] = set()
+    for start in parent:
+        trail: list[int] = []
+        at: int | None = start
+        while at is not None and at not in known_good:
+            if len(trail) > len(parent):
+                raise RequestError("the messages of the file follow each other in a circle")
+            trail.append(at)
+            at = parent.get(at)
+        known_good.update(trail)
 
 
 def as_openai(system: str, path: Sequence[Message]) -> list[dict[str, str]]:

@@ -6,7 +6,16 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from edgellm.errors import RequestError
-from edgellm.tui.chat import UNTITLED, Chat, Conversation, Message, model_name, new_id, title_of
+from edgellm.tui.chat import (
+    UNTITLED,
+    Chat,
+    Conversation,
+    Message,
+    model_name,
+    new_id,
+    refuse_circles,
+)
+from edgellm.tui.foreign import read_foreign
 
 FORMAT = "edgellm-chat"
 _VERSIONS = (1, 2)  # those that are read; the last one is written
@@ -62,8 +71,8 @@ def to_json(chat: Chat) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2) + "\n"
 
 
-def from_json(text: str) -> Chat:
-    """A new conversation from `to_json`, or from a list of OpenAI messages.
+def read_chats(text: str) -> list[Chat]:
+    """New conversations from `to_json`, or from what another program has saved; see `foreign`.
 
     RequestError when it is neither.
     """
@@ -72,14 +81,14 @@ def from_json(text: str) -> Chat:
     except (ValueError, RecursionError) as error:
         raise RequestError(f"not a JSON file: {error}") from None
     if isinstance(body, dict) and body.get("format") == FORMAT:
-        return _from_own(body)
-    messages = body.get("messages") if isinstance(body, dict) else body
-    if isinstance(messages, list) and messages and all(map(_is_openai, messages)):
-        return _from_openai(messages)
-    raise RequestError(
-        f'neither a conversation saved by edgellm ("format": "{FORMAT}") nor a list of messages '
-        'with "role" and "content"'
-    )
+        return [_from_own(body)]
+    found = read_foreign(body)
+    if found is None:
+        raise RequestError(
+            f'neither a chat saved by edgellm ("format": "{FORMAT}") nor one of ChatGPT, Open '
+            'WebUI or LM Studio, nor a list of messages with "role" and "content"'
+        )
+    return found
 
 
 def _from_own(body: dict[str, Any]) -> Chat:
@@ -107,7 +116,7 @@ def _from_own(body: dict[str, Any]) -> Chat:
         settings=settings if isinstance(settings, dict) else {},
         head=fresh.get(head) if isinstance(head, int) else None,
     )
-    _refuse_circles(messages)
+    refuse_circles(messages)
     return Chat(conversation, messages)
 
 
@@ -121,41 +130,3 @@ def _message(row: Any) -> Message:
     if row["role"] not in _ROLES or not all(isinstance(i, int) for i in row["token_ids"]):
         raise RequestError("a message of the file has an unknown role or bad token ids")
     return Message(**{**row, "token_ids": tuple(row["token_ids"])})
-
-
-def _refuse_circles(messages: list[Message]) -> None:
-    parent = {message.id: message.parent for message in messages}
-    known_good: set[int] = set()
-    for start in parent:
-        trail: list[int] = []
-        at: int | None = start
-        while at is not None and at not in known_good:
-            if len(trail) > len(parent):
-                raise RequestError("the messages of the file follow each other in a circle")
-            trail.append(at)
-            at = parent.get(at)
-        known_good.update(trail)
-
-
-def _is_openai(message: Any) -> bool:
-    return (
-        isinstance(message, dict)
-        and message.get("role") in (*_ROLES, "system", "developer")
-        and isinstance(message.get("content"), str)
-    )
-
-
-def _from_openai(messages: list[dict[str, str]]) -> Chat:
-    chat = Chat()
-    for message in messages:
-        if message["role"] in ("system", "developer"):
-            chat.change(system=message["content"])
-            continue
-        role: Any = message["role"]
-        thoughts = message.get("reasoning_content")
-        known = thoughts if role == "assistant" and isinstance(thoughts, str) else ""
-        parent = chat.conversation.head
-        chat.put(Message(role, message["content"], parent=parent, thoughts=known))
-    said = (message.content for message in chat.path() if message.role == "user")
-    chat.change(title=title_of(next(said, "")))
-    return chat

@@ -55,12 +55,15 @@ class Session:
         self._changed = changed
         self._load_options = load_options
         self._client: Client | None = None
+        self._checking: asyncio.Task[None] | None = None  # whether the engine lives, after an error
         self._lock = asyncio.Lock()
         self._loading: asyncio.Future[ModelInfo] | None = None
         self._running: dict[int, list[tuple[Generation, asyncio.Task[None]]]] = {}
 
     async def client(self) -> Client:
         """The client of an engine that runs."""
+        if self._checking is not None:
+            await self._checking
         async with self._lock:
             if self._client is None:
                 self._client = await self._engine.start()
@@ -144,6 +147,7 @@ class Session:
 
     async def close(self) -> None:
         tasks = [task for running in self._running.values() for _, task in running]
+        tasks += [self._checking] if self._checking else []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -166,8 +170,8 @@ class Session:
             generation.end("error")
         finally:
             self._leave(generation)
-        if generation.error is not None:
-            await self._check_engine()
+        if generation.error is not None and self._checking is None:
+            self._checking = asyncio.create_task(self._check_engine())
 
     def _leave(self, generation: Generation) -> None:
         left = [pair for pair in self._running[generation.chat.id] if pair[0] is not generation]
@@ -180,14 +184,14 @@ class Session:
     async def _check_engine(self) -> None:
         """Forgets an engine that no longer answers, so that the next request starts another."""
         client = self._client
-        if client is None:
-            return
         try:
-            await client.models()
+            if client is not None:
+                await client.models()
         except ConnectionFailed:
-            if self._client is client:
-                self._client = None
-                self.models.clear()
-                self._names.clear()
-                self._note("the engine has ended unexpectedly; the next message starts it again")
-                self._changed(None)
+            self._client = None
+            self.models.clear()
+            self._names.clear()
+            self._note("the engine has ended unexpectedly; the next message starts it again")
+            self._changed(None)
+        finally:
+            self._checking = None

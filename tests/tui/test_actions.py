@@ -1,7 +1,10 @@
 """Each action from its key, its command or the palette, on a screen with a scripted model."""
 
+import base64
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -11,6 +14,7 @@ from edgellm.tui.actions import ACTIONS, BY_NAME
 from edgellm.tui.app import ChatApp
 from edgellm.tui.handlers.files import code_blocks
 from edgellm.tui.history import Store
+from edgellm.tui.palette import Actions
 from edgellm.tui.screens.alternatives import AlternativesScreen
 from edgellm.tui.screens.ask import AskScreen, ConfirmScreen
 from edgellm.tui.screens.compare import CompareScreen
@@ -19,6 +23,7 @@ from edgellm.tui.screens.help import HelpScreen
 from edgellm.tui.screens.models import ModelScreen
 from edgellm.tui.screens.raw_prompt import RawPromptScreen
 from edgellm.tui.themes import THEMES
+from edgellm.tui.widgets.editor import Editor
 from tests.tui.scripted import (
     END,
     ScriptedClient,
@@ -66,6 +71,84 @@ def notices(pilot: Pilot[None]) -> str:
 def test_keys_and_names_are_single() -> None:
     keys = [action.key for action in ACTIONS]
     assert len({*keys}) == len(keys) == len(BY_NAME)
+
+
+def test_what_a_chat_must_be_able_to_do() -> None:
+    assert set(BY_NAME) >= {
+        *("stop", "regenerate", "edit", "previous", "next", "continue", "fork", "delete"),
+        *("system", "model", "attach", "save", "import", "copy", "compare", "alternatives"),
+        *("raw", "schema", "engine", "search", "pin", "rename", "archive", "help", "theme"),
+    }
+
+
+@asynchronous
+async def test_each_action_has_a_key_a_command_a_palette_entry_and_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, str]] = []
+    async with chatting(tmp_path, counting()) as pilot:
+        app = app_of(pilot)
+        monkeypatch.setattr(app, "do", lambda action, text="": done.append((action.name, text)))
+        palette = Actions(app.screen)
+        offered = {hit.help: hit async for hit in palette.discover()}
+        app.push_screen(HelpScreen(ACTIONS))
+        await pilot.pause()
+        help_lines = "\n".join(str(part.render()) for part in app.screen.query(Static))
+        app.pop_screen()
+        await pilot.pause()
+        for action in ACTIONS:
+            (binding,) = app._bindings.get_bindings_for_key(action.key)
+            await app.run_action(binding.action)
+            app.post_message(Editor.Submitted(f"/{action.name} words of it"))
+            await pilot.pause()
+            command: Any = offered[f"/{action.name}"].command
+            command()
+            assert done == [(action.name, ""), (action.name, "words of it"), (action.name, "")]
+            done.clear()
+            app.completions.offer(f"/{action.name}"[:-1], at_start=True)
+            assert f"/{action.name}" in [option.id for option in app.completions.options]
+            (line,) = (
+                line
+                for line in help_lines.splitlines()
+                if line.startswith(f"{action.shown_key} ") and f" /{action.name} " in line
+            )
+            assert action.title in line and action.argument in line
+
+
+@asynchronous
+async def test_the_cursor_steps_over_what_is_seen_as_one_character(tmp_path: Path) -> None:
+    characters = ["a", "東", "👩\u200d👩\u200d👧", "e\u0301", "ש\u05b8", "👍🏽", "z"]
+    async with chatting(tmp_path) as pilot:
+        editor = app_of(pilot).editor
+        editor.put("".join(characters))
+        ends = [0, *itertools.accumulate(map(len, characters))]
+        for end in reversed(ends):
+            assert editor.cursor_location == (0, end)
+            editor.action_cursor_left()
+        for end in ends:
+            assert editor.cursor_location == (0, end)
+            editor.action_cursor_right()
+        assert editor.wrapped_document.height == 1
+        editor.action_cursor_left()
+        editor.action_delete_left()
+        editor.action_delete_left()
+        editor.action_delete_right()
+        assert editor.text == "".join(characters[:-3])
+        editor.put("東京タワー" * 40)
+        width = editor.wrap_width
+        assert editor.wrapped_document.height == -(-400 // (width - width % 2))
+
+
+@asynchronous
+async def test_copies_reach_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    async with chatting(tmp_path, ScriptedClient(lambda prompt: "Käse 東")) as pilot:
+        await say(pilot, "hi")
+        assert pilot.app._driver is not None
+        monkeypatch.setattr(pilot.app._driver, "write", written.append)
+        await say(pilot, "/copy")
+        wanted = base64.b64encode("Käse 東".encode()).decode()
+        await until(pilot, lambda: f"\x1b]52;c;{wanted}\a" in written)
 
 
 @asynchronous

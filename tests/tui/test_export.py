@@ -9,7 +9,12 @@ from hypothesis import given, strategies as st
 
 from edgellm.errors import RequestError
 from edgellm.tui.chat import Chat, Message
-from edgellm.tui.export import from_json, to_json, to_markdown
+from edgellm.tui.export import read_chats, to_json, to_markdown
+
+
+def from_json(text: str) -> Chat:
+    (chat,) = read_chats(text)
+    return chat
 
 
 def branched() -> Chat:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgellm.errors import RequestError
 from edgellm.tui.attachments import mention
-from edgellm.tui.export import from_json, to_json, to_markdown
+from edgellm.tui.export import read_chats, to_json, to_markdown
 from edgellm.tui.history import Store
 from edgellm.tui.screens.ask import AskScreen
 
@@ -50,18 +50,21 @@ async def save(app: "ChatApp", path: str) -> None:
 
 async def load(app: "ChatApp", path: str) -> None:
     if not path:
-        screen = AskScreen("Open a saved chat", placeholder="name.json")
+        screen = AskScreen("Open saved chats", placeholder="name.json")
         app.ask(screen, lambda text: load(app, text.strip() or "."))
         return
     text = await asyncio.to_thread(_read, Path(path).expanduser())
     try:
-        chat = await asyncio.to_thread(from_json, text)
+        chats = await asyncio.to_thread(read_chats, text)
     except RequestError as error:
         raise RequestError(f"{path}: {error}") from None
-    if chat.conversation.model is None:
-        chat.change(model=app.chat.conversation.model)
-    app.history.tell(Store.save, chat.conversation, list(chat.messages.values()))
-    await app.open(chat)
+    for chat in chats:
+        if chat.conversation.model is None:
+            chat.change(model=app.chat.conversation.model)
+        app.history.tell(Store.save, chat.conversation, list(chat.messages.values()))
+    await app.open(chats[-1])
+    if len(chats) > 1:
+        app.notify(f"{len(chats)} chats from {path}")
 
 
 async def copy(app: "ChatApp", _: str) -> None:

@@ -1,5 +1,6 @@
 """The prompt: several lines, what was typed before, completion of commands and paths."""
 
+from rich.cells import split_graphemes
 from textual import events
 from textual.message import Message
 from textual.widgets import TextArea
@@ -83,6 +84,19 @@ class Editor(TextArea):
         end = "" if completed.endswith("/") else " "
         self.replace(completed + end, (row, column - len(word)), (row, column))
 
+    # One step of the cursor, and what a key deletes, is what people see as one character.
+
+    def get_cursor_left_location(self) -> tuple[int, int]:
+        row, column = super().get_cursor_left_location()
+        return row, _start(self.document.get_line(row), column)
+
+    def get_cursor_right_location(self) -> tuple[int, int]:
+        row, column = super().get_cursor_right_location()
+        line = self.document.get_line(row)
+        if _start(line, column) == column:
+            return row, column
+        return row, next(end for _, end, _ in split_graphemes(line)[0] if end > column)
+
     def put(self, text: str) -> None:
         """Sets the text, with the cursor at its end."""
         self.text = text
@@ -116,3 +130,9 @@ class Editor(TextArea):
         self.text = self.said[-self._back] if self._back else self._draft
         self.move_cursor(self.document.end)
         self._completions.hide()
+
+
+def _start(line: str, column: int) -> int:
+    """Where the character begins that has this column in it."""
+    spans = split_graphemes(line)[0]
+    return next((start for start, end, _ in spans if start <= column < end), column)

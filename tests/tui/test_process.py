@@ -1,0 +1,124 @@
+"""Chats and engines as processes that are killed: what was said is kept, and the chat goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgellm.client import ChildClient, Client
+from edgellm.tui import generation
+from edgellm.tui.app import ChatApp
+from edgellm.tui.history import Store
+from edgellm.types import LoadOptions, ModelInfo
+from tests.tui.scripted import ScriptedLibrary, asynchronous, finished, say, shown, until
+
+ROOT = Path(__file__).parents[2]
+SCRIPTED = (sys.executable, "-m", "tests.client.scripted_engine")
+ANSWER = "x" * 60  # of the scripted engine
+SLACK = 2.0  # seconds that a busy machine may hold a process up
+
+
+@pytest.fixture(autouse=True)
+def from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def chat_process(folder: Path, word: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tests.tui.chat_process", str(folder), word]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def looks(process: "subprocess.Popen[str]", characters: int) -> list[tuple[float, int]]:
+    """What the process says until its answer is so long: times and lengths."""
+    assert process.stdout is not None
+    found = []
+    for line in process.stdout:
+        moment, length = line.split()
+        found.append((float(moment), int(length)))
+        if found[-1][1] >= characters:
+            return found
+    raise AssertionError("the chat ended by itself")
+
+
+def test_two_chats_killed_in_mid_answer_have_lost_the_last_moment_alone(tmp_path: Path) -> None:
+    chats = {word: chat_process(tmp_path, word) for word in ("one", "two")}
+    long_ago = {}
+    try:
+        for word, chat in chats.items():
+            looks(chat, 200)
+            killed = time.monotonic()
+            chat.send_signal(signal.SIGKILL)
+            assert chat.stdout is not None
+            rest = [line.split() for line in chat.stdout.read().splitlines()]
+            before = [int(size) for moment, size in rest if float(moment) < killed - SLACK]
+            long_ago[word] = max(before, default=1)
+    finally:
+        for chat in chats.values():
+            chat.kill()
+            chat.wait()
+            assert chat.stdout is not None
+            chat.stdout.close()
+    with Store(tmp_path / "history.db") as store:
+        assert store.moved_aside is None
+        found = {c.title: store.load(c.id) for c in store.conversations()}
+    assert set(found) == {"one", "two"}
+    for word, loaded in found.items():
+        assert loaded is not None and loaded.head is not None
+        assert loaded.head.content.startswith(word)
+        assert len(loaded.head.content) >= long_ago[word]
+        assert loaded.head.finish_reason is None  # shown as interrupted
+
+
+def test_text_is_written_four_times_a_second() -> None:
+    assert generation.SAVE_EVERY <= 0.25
+
+
+class LoadedChild(ChildClient):
+    """The scripted engine has its model already."""
+
+    async def load(
+        self, name_or_path: str, options: LoadOptions | None = None, report: Any = None
+    ) -> ModelInfo:
+        (info,) = await self.models()
+        return info
+
+
+class ScriptedChild:
+    """Starts the scripted engine in a child process, as `edgellm chat` does with the real one."""
+
+    def __init__(self) -> None:
+        self.child: ChildClient | None = None
+
+    async def start(self) -> Client:
+        if self.child is not None:
+            await self.child.close()
+        self.child = await LoadedChild.start(SCRIPTED)
+        return self.child
+
+    def memory(self) -> int | None:
+        return None
+
+
+@asynchronous
+async def test_an_engine_killed_in_mid_answer_comes_back(tmp_path: Path) -> None:
+    engine = ScriptedChild()
+    app = ChatApp(engine, ScriptedLibrary(), tmp_path / "history.db")
+    async with app.run_test(notifications=True) as pilot:
+        await until(pilot, lambda: app.session.known("tiny"))
+        await say(pilot, "hi", wait=False)
+        await until(pilot, lambda: (g := app.session.generation(app.chat)) and len(g.text) > 3)
+        assert engine.child is not None and engine.child.pid is not None
+        os.kill(engine.child.pid, signal.SIGKILL)
+        await finished(pilot)
+        cut = shown(app)[-1]
+        assert cut.finish_reason == "error" and 0 < len(cut.content) < len(ANSWER)
+        assert "SIGKILL" in str(app.transcript.views[-1].query_one(".ending").render())
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: len(shown(app)[-1].content) > len(cut.content))
+        await finished(pilot)
+        assert shown(app)[-1].finish_reason in ("stop", "length")
