@@ -1,5 +1,6 @@
 """A home of its own for each test, and a web server on this machine whose faults can be chosen."""
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from edgellm.catalog import CatalogEntry
 from edgellm.pull import url
+from edgellm.sources import UrlSource
 
 CONTENT = b"GGUF" + bytes(range(256)) * 1000
+SHA = hashlib.sha256(CONTENT).hexdigest()
 
 
 @dataclass
@@ -116,3 +120,12 @@ class Recorder:
 @pytest.fixture
 def recorder() -> Recorder:
     return Recorder()
+
+
+@pytest.fixture
+def entry(home: Path, server: Server) -> CatalogEntry:
+    return CatalogEntry("model", ((UrlSource(f"{server.address}/m.gguf"),),), sha256=SHA)
+
+
+def partial_files(home: Path) -> list[str]:
+    return [p.name for p in (home / "models/partial").rglob("*") if p.suffix != ".lock"]

@@ -1,7 +1,6 @@
-"""pull, resolve and remove: what is promised of the store, whatever happens on the way."""
+"""pull: what is promised, whatever happens on the way."""
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -9,25 +8,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from edgellm.catalog import CatalogEntry, load_catalog
-from edgellm.errors import CatalogError, DownloadError
+from edgellm.errors import DownloadError
 from edgellm.gguf_loader import open_gguf
 from edgellm.pull import (
     Quiet,
     disk,
-    entry_of,
     hub,
     pull,
     pypi,
-    remove,
     resolve,
     store,
     stored,
@@ -35,18 +29,7 @@ from edgellm.pull import (
 )
 from edgellm.pull.report import SourceFailed
 from edgellm.sources import HubSource, LocalSource, PypiSource, Source, UrlSource
-from tests.pull.conftest import CONTENT, Recorder, Server
-
-SHA = hashlib.sha256(CONTENT).hexdigest()
-
-
-@pytest.fixture
-def entry(home: Path, server: Server) -> CatalogEntry:
-    return CatalogEntry("model", ((UrlSource(f"{server.address}/m.gguf"),),), sha256=SHA)
-
-
-def partial_files(home: Path) -> list[str]:
-    return [p.name for p in (home / "models/partial").rglob("*") if p.suffix != ".lock"]
+from tests.pull.conftest import CONTENT, SHA, Recorder, Server, partial_files
 
 
 def test_a_pulled_model_is_stored_with_its_manifest(
@@ -154,122 +137,6 @@ def test_all_failures_are_told_at_the_end(home: Path, server: Server, recorder: 
     assert partial_files(home) == []
 
 
-def test_a_replaced_model_leaves_its_readers_the_old_bytes(
-    entry: CatalogEntry, server: Server
-) -> None:
-    path = pull(entry)
-    with path.open("rb") as reader:
-        server.content = b"GGUF a new version"
-        server.etag = '"two"'
-        new = hashlib.sha256(server.content).hexdigest()
-        assert pull(replace(entry, sha256=new)) == path
-        assert path.read_bytes() == server.content
-        assert reader.read() == CONTENT
-
-
-@pytest.mark.parametrize(("owner", "step"), [(store, "settle"), (os, "replace")])
-def test_a_crash_at_the_end_never_shows_a_wrong_model(
-    owner: Any, step: str, entry: CatalogEntry, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = getattr(owner, step)
-    for fatal in (1, 2, 3):
-        calls = iter(range(1, 100))
-
-        def crash(*args: Any, fatal: int = fatal, calls: Iterator[int] = calls) -> None:
-            if next(calls) == fatal:
-                raise KeyboardInterrupt
-            real(*args)
-
-        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-            patch.setattr(owner, step, crash)
-            pull(entry)
-        found = stored("model")
-        assert found is None or found.path.read_bytes() == CONTENT
-        assert pull(entry).read_bytes() == CONTENT
-        remove("model")
-
-
-def test_a_file_of_the_users_own_is_never_touched(
-    entry: CatalogEntry, home: Path, server: Server
-) -> None:
-    own = home / "models/model.gguf"
-    own.parent.mkdir(parents=True)
-    own.write_bytes(b"mine")
-    with pytest.raises(CatalogError, match="was not stored by pull"):
-        pull(entry)
-    with pytest.raises(CatalogError, match="was not stored by pull"):
-        remove("model")
-    assert own.read_bytes() == b"mine"
-    assert server.asked == []
-
-
-def test_remove_deletes_what_pull_stored_and_nothing_else(entry: CatalogEntry, home: Path) -> None:
-    path = pull(entry)
-    other = home / "models/other.gguf"
-    other.write_bytes(b"mine")
-    assert remove("model") == len(CONTENT)
-    assert not path.exists() and stored_models() == []
-    assert other.read_bytes() == b"mine"
-    with pytest.raises(CatalogError, match="no model 'model' is stored"):
-        remove("model")
-
-
-def test_remove_refuses_a_file_that_was_exchanged(entry: CatalogEntry) -> None:
-    path = pull(entry)
-    path.write_bytes(b"mine")
-    assert stored("model") is None
-    with pytest.raises(CatalogError, match="another file was put there"):
-        remove("model")
-    assert path.read_bytes() == b"mine"
-
-
-def test_remove_clears_an_unfinished_download(
-    entry: CatalogEntry, home: Path, server: Server
-) -> None:
-    server.drop_after = [1000, 0, 0, 0]
-    with pytest.raises(DownloadError):
-        pull(entry)
-    assert "whole" in partial_files(home)
-    assert remove("model") >= 1000
-    assert partial_files(home) == []
-
-
-@pytest.mark.parametrize("name", ["../model", "/etc/passwd", "a/b", "", ".hidden", "x" * 300])
-def test_names_cannot_leave_the_folder(name: str, home: Path, server: Server) -> None:
-    outside = home / "model.json"
-    outside.parent.mkdir()
-    outside.write_text(json.dumps({"name": "../model", "size": 1}))
-    with pytest.raises(CatalogError):
-        remove(name)
-    with pytest.raises(CatalogError):
-        pull(CatalogEntry(name, ((UrlSource(server.address + "/m"),),)))
-    assert outside.exists()
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"name": "model"}', '{"sources": 3}', "\x00", '{"name": "other"}']
-)
-def test_a_damaged_manifest_means_not_stored(text: str, entry: CatalogEntry, home: Path) -> None:
-    pull(entry)
-    (home / "models/model.json").write_text(text)
-    assert stored("model") is None
-    assert stored_models() == []
-    with pytest.raises(CatalogError, match="was not stored by pull"):
-        pull(entry)
-
-
-def test_a_local_source_is_used_in_place(home: Path) -> None:
-    file = home / "mine.gguf"
-    home.mkdir()
-    file.write_bytes(CONTENT)
-    entry = CatalogEntry("model", ((LocalSource(file),),))
-    assert pull(entry) == file
-    assert not (home / "models").exists()
-    with pytest.raises(CatalogError, match="no model 'model' is stored"):
-        remove("model")
-    assert file.exists()
-
-
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )
@@ -372,47 +239,6 @@ def test_a_disk_too_full_for_a_folder_is_told(
     with pytest.raises(DownloadError, match="the disk is full"):
         pull(entry)
     assert not home.exists()
-
-
-def test_resolve_takes_paths_names_and_sources(
-    home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = f"url:{server.address}/Some.gguf"
-    path = resolve(text)
-    assert path == home / "models/some.gguf"
-    assert resolve("some") == resolve("SOME") == resolve(text) == path
-    assert len(server.asked) == 1
-    monkeypatch.chdir(path.parent)
-    assert resolve("some.gguf") == Path("some.gguf")
-    assert resolve(str(path)) == path
-
-
-def test_resolve_offers_near_names(home: Path) -> None:
-    with pytest.raises(CatalogError, match="Near it: smollm2"):
-        resolve("smolm2")
-    with pytest.raises(CatalogError, match="no such file"):
-        resolve("./smollm2")
-    with pytest.raises(CatalogError, match="not a file"):
-        resolve(str(home.parent))
-    with pytest.raises(CatalogError, match="name is empty"):
-        resolve("")
-    for nowhere in ("~no-such-user/x.gguf", "x" * 5000 + ".gguf"):
-        with pytest.raises(CatalogError, match="no such file"):
-            resolve(nowhere)
-    (home.parent / "own.gguf").write_bytes(b"GGUF")
-    with pytest.raises(CatalogError, match="a file of your own"):
-        entry_of(str(home.parent / "own.gguf"))
-    with pytest.raises(CatalogError, match="`edgellm pull smollm2` fetches it"):
-        resolve("smollm2", fetch=False)
-
-
-def test_a_source_cannot_take_another_models_name(home: Path, server: Server) -> None:
-    with pytest.raises(CatalogError, match="--name gives another"):
-        entry_of("hf:owner/repo/smollm2.gguf")
-    pull(entry_of(f"url:{server.address}/m.gguf"))
-    with pytest.raises(CatalogError, match="is stored already, from url:"):
-        entry_of("hf:owner/repo/m.gguf")
-    assert entry_of("hf:owner/repo/m.gguf", "n").name == "n"
 
 
 @pytest.mark.weights
