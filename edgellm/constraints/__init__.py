@@ -5,7 +5,7 @@ nothing of logits' origin or of sampling.
 """
 
 from edgellm.constraints.constraint import Constraint, compile_constraint
-from edgellm.constraints.schema import schema_text
+from edgellm.constraints.schema import embedded, schema_text
 from edgellm.constraints.words import Words
 
-__all__ = ["Constraint", "Words", "compile_constraint", "schema_text"]
+__all__ = ["Constraint", "Words", "compile_constraint", "embedded", "schema_text"]

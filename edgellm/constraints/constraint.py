@@ -10,7 +10,7 @@ import numpy as np
 from edgellm.constraints.ending import Place, closing, tokens_to_end
 from edgellm.constraints.gbnf import read_gbnf
 from edgellm.constraints.lark import write_lark
-from edgellm.constraints.schema import schema_text
+from edgellm.constraints.schema import JSON_FORM, JSON_RULES, schema_text
 from edgellm.constraints.words import Allowed, Words
 from edgellm.errors import RequestError
 from edgellm.sampling_params import CONSTRAINTS, SamplingParams
@@ -18,11 +18,6 @@ from edgellm.sampling_params import CONSTRAINTS, SamplingParams
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
-# A blank after commas and colons, as models have seen it most, and none elsewhere: where any number
-# is allowed, small models write blanks without end.
-_JSON_FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-# Whatever the schema's own x-guidance says. No \\uXXXX: a name written so would escape its schema.
-_JSON_RULES: Any = {"lenient": False, "coerce_one_of": False, "json_allowed_escapes": 'nrbtf\\"'}
 _MAX_GRAMMAR = 4 << 20  # characters
 _MAX_MESSAGE = 400
 _HORIZON = 256  # with more tokens left than this no end is looked for
@@ -129,8 +124,8 @@ def _from_schema(schema: Mapping[str, Any] | bool | str) -> str:
     try:
         return LLMatcher.grammar_from_json_schema(
             _bounded("json_schema", schema_text(schema)),
-            defaults=_JSON_FORM,  # type: ignore[arg-type]
-            overrides=_JSON_RULES,
+            defaults=JSON_FORM,  # type: ignore[arg-type]
+            overrides=JSON_RULES,  # type: ignore[arg-type]
         )
     except ValueError as error:
         raise _refused("json_schema", str(error)) from None

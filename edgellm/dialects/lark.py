@@ -7,11 +7,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from edgellm.constraints import embedded
 from edgellm.dialects.functions import Function, Tools, json_types
 from edgellm.errors import RequestError
 
-# A blank after commas and colons, as models have seen it most.
-_JSON_FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _ANY = "/(?s:.*)/"
 _BARE_STRING = {"type", "enum", "title", "description", "default", "examples"}
 
@@ -38,7 +37,7 @@ class Lark:
 
     def json(self, schema: Mapping[str, Any]) -> str:
         """A JSON value of this schema."""
-        return self._rule(f"%json {json.dumps({**schema, 'x-guidance': _JSON_FORM})}")
+        return self._rule(embedded(schema))
 
     def any(self) -> str:
         """Any text."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema_specifications import REGISTRY
 
+from edgellm.constraints import embedded
 from edgellm.errors import RequestError
 from tests.constraints.following import compiled, matches, refused
 from tests.mock_model import EOG, VOCAB_SIZE
@@ -122,12 +123,19 @@ def test_each_keyword_of_the_drafts_is_in_one_table(draft: str) -> None:
 
 @pytest.mark.parametrize("keyword", HELD)
 def test_what_is_known_is_held(keyword: str) -> None:
+    """By itself, and within a grammar such as those of tool calls."""
     schema, yes, no = HELD[keyword]
     assert keyword in json.dumps(schema)
     for text in yes:
         assert matches(text, json_schema=schema), text
+        assert matches(f"<{text}>", lark=within(schema)), text
     for text in no:
         assert not matches(text, json_schema=schema), text
+        assert not matches(f"<{text}>", lark=within(schema)), text
+
+
+def within(schema: dict[str, Any]) -> str:
+    return f'start: "<" inner ">"\ninner: {embedded(schema)}'
 
 
 @pytest.mark.parametrize("keyword", REFUSED)
@@ -161,8 +169,10 @@ def test_bounds_hold_exactly(schema: dict[str, Any], yes: list[str], no: list[st
     kind = "integer" if schema.get("maximum") == 2**63 - 1 else "number"
     for text in yes:
         assert matches(text, json_schema={"type": kind, **schema}), text
+        assert matches(f"<{text}>", lark=within({"type": kind, **schema})), text
     for text in no:
         assert not matches(text, json_schema={"type": kind, **schema}), text
+        assert not matches(f"<{text}>", lark=within({"type": kind, **schema})), text
 
 
 @pytest.mark.parametrize(
