@@ -32,13 +32,11 @@ class Spoken:
                 self._end_reasoning()
                 _write(sys.stdout, part.text)
             elif isinstance(part, TextPart) and self._shows_reasoning:
-                if not self._is_reasoning:
-                    self._is_reasoning = True
-                    _command(sys.stderr, _DIM)
-                _write(sys.stderr, part.text)
+                self._is_reasoning = True
+                _write(sys.stderr, part.text, _DIM, _PLAIN)  # plain again if no more comes
 
     def end(self) -> None:
-        """Leaves a terminal at the beginning of a line, as it was."""
+        """Leaves a terminal at the beginning of a line."""
         self._end_reasoning()
         if sys.stdout.isatty():
             print()
@@ -46,17 +44,12 @@ class Spoken:
     def _end_reasoning(self) -> None:
         if self._is_reasoning:
             self._is_reasoning = False
-            _command(sys.stderr, _PLAIN)
             print("\n", file=sys.stderr, flush=True)
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str, before: str = "", after: str = "") -> None:
+    """before, after: what commands a terminal."""
     if stream.isatty():
-        text = _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+        text = before + _CONTROL.sub(lambda found: repr(found[0])[1:-1], text) + after
     stream.write(text)
     stream.flush()
-
-
-def _command(stream: TextIO, code: str) -> None:
-    if stream.isatty():
-        stream.write(code)
