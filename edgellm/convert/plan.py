@@ -97,7 +97,7 @@ def _family(checkpoint: Checkpoint) -> Family:
 
 def _named(tensors: Mapping[str, Weight], family: Family, settings: Settings) -> dict[str, Weight]:
     """The tensors under GGUF's names, changed as the family asks."""
-    translate = _translation(family.name(settings), settings.layers)
+    translate = _translation(family.names_of or family.name(settings), settings.layers)
     kept = {
         _renamed(name, family): weight
         for name, weight in tensors.items()
@@ -145,8 +145,13 @@ def _translation(architecture: str, layers: int) -> Callable[[str], str | None]:
     """From a checkpoint's names of tensors to GGUF's, which stay; None for one without."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map  # takes a while
 
-    arch = next(arch for arch, name in MODEL_ARCH_NAMES.items() if name == architecture)
-    known = get_tensor_name_map(arch, layers)
+    by_name = {name: arch for arch, name in MODEL_ARCH_NAMES.items()}
+    if architecture not in by_name:
+        raise RequestError(
+            f"the installed package gguf has no names of tensors for {architecture}: update it",
+            "folder",
+        )
+    known = get_tensor_name_map(by_name[architecture], layers)
 
     def translate(name: str) -> str | None:
         if _LAYER.match(name) or name.startswith(_OWN):

@@ -187,6 +187,18 @@ def mxfp4(rows: int, columns: int, rng: Any) -> Packing:
     return Packing(tensors, values.astype(np.float32))
 
 
+def modelopt(rows: int, columns: int, rng: Any) -> Packing:
+    """NVFP4 under other names, with a scale that multiplies."""
+    made = nvfp4(rows, columns, rng)
+    tensors = {
+        "weight": made.tensors["weight_packed"],
+        "weight_scale": made.tensors["weight_scale"],
+        "weight_scale_2": np.float32([1 / 64]),
+        "input_scale": np.float32([0.5]),
+    }
+    return Packing(tensors, made.values)
+
+
 def nvfp4(rows: int, columns: int, rng: Any) -> Packing:
     codes = rng.integers(0, 16, (rows, columns)).astype(np.uint8)
     scales = rng.integers(0x20, 0x70, (rows, columns // 16)).astype(np.uint8)

@@ -70,6 +70,12 @@ KINDS: dict[str, tuple[Pack, dict[str, Any], str, float]] = {
     ),
     "fbgemm": (partial(packing.fp8, kind="row"), {"quant_method": "fbgemm_fp8"}, "BF16", 8),
     "mxfp4": (packing.mxfp4, {**COMPRESSED, "format": "mxfp4-pack-quantized"}, "MXFP4", 0),
+    "modelopt": (
+        packing.modelopt, {"quant_method": "modelopt", "quant_algo": "NVFP4"}, "NVFP4", 0,
+    ),
+    "modelopt fp8": (
+        packing.fp8, {"quant_method": "modelopt", "quant_algo": "FP8"}, "BF16", 8,
+    ),
     "nvfp4": (packing.nvfp4, {**COMPRESSED, "format": "nvfp4-pack-quantized"}, "NVFP4", 0),
 }  # fmt: skip
 

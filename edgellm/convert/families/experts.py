@@ -145,6 +145,13 @@ def _hunyuan(s: Settings) -> Keys:
     }
 
 
+def _mellum(s: Settings) -> Keys:
+    """Layers with a window rotate by a base of their own."""
+    local = s.group("rope_parameters").group("sliding_attention").optional_number("rope_theta")
+    keys = decoder(s) | windows(s)
+    return keys | ({"rope.freq_base_swa": local} if local else {})
+
+
 def _exaone(s: Settings) -> Keys:
     shared = s.optional_integer("num_shared_experts") or 0
     width = shared * s.integer("moe_intermediate_size")
@@ -163,6 +170,28 @@ def _afmoe(s: Settings) -> Keys:
             "expert_weights_norm": s.flag("route_norm", True),
         }
     )
+
+
+def _cohere2moe(s: Settings) -> Keys:
+    """Layers before the first with experts are told one by one, or counted."""
+    kinds = list(s.items("mlp_layer_types"))
+    dense = next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
+    shared = s.optional_integer("num_shared_experts") or 0
+    width = s.integer("intermediate_size")
+    gating = _SIGMOID if s.text("expert_selection_fn") == "sigmoid" else _SOFTMAX
+    keys = (
+        decoder(s)
+        | windows(s)
+        | {
+            "logit_scale": s.number("logit_scale", 1.0),
+            "expert_feed_forward_length": width,
+            "expert_shared_feed_forward_length": width * shared,
+            "expert_gating_func": gating,
+            "leading_dense_block_count": dense,
+        }
+    )
+    keys["feed_forward_length"] = s.optional_integer("prefix_dense_intermediate_size") or width
+    return keys
 
 
 def _dbrx(s: Settings) -> Keys:
@@ -278,6 +307,8 @@ _DEEPSEEK = {r"kv_b_proj\.weight$": latent_keys_and_values, **EXPERTS, **_NAMED}
 
 ROWS: Mapping[str, Family] = {
     "AfmoeForCausalLM": Family("afmoe", _afmoe, _AFMOE),
+    "Cohere2MoeForCausalLM": Family("cohere2moe", _cohere2moe, EXPERTS, names_of="qwen2moe"),
+    "MellumForCausalLM": Family("mellum", _mellum, EXPERTS, names_of="qwen3moe"),
     "DbrxForCausalLM": Family("dbrx", _dbrx, _DBRX),
     "ExaoneMoeForCausalLM": Family("exaone-moe", _exaone, {**EXPERTS, **_NAMED}),
     "Glm4MoeLiteForCausalLM": Family("deepseek2", _deepseek3, _DEEPSEEK),

@@ -40,7 +40,8 @@ class Family:
     follow from others, whatever config.json says. learned: keys whose numbers are tensors of the
     checkpoint, which it takes away. extra: tensors that follow from settings.
     merges_over_characters: GGUF names the tokenizer after the family, where others that merge
-    characters are SentencePiece's."""
+    characters are SentencePiece's. names_of: an architecture whose tensors have the same
+    names, where the package gguf does not know this one."""
 
     architecture: str | Callable[[Settings], str]
     keys: Callable[[Settings], Keys] = decoder
@@ -53,6 +54,7 @@ class Family:
     learned: Callable[[dict[str, Weight]], Keys] = lambda tensors: {}
     extra: Callable[[Settings], Mapping[str, Weight]] = lambda settings: {}
     merges_over_characters: bool = False
+    names_of: str | None = None
 
     def name(self, s: Settings) -> str:
         return self.architecture if isinstance(self.architecture, str) else self.architecture(s)

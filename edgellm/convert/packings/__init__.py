@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from edgellm.convert.checkpoint import Checkpoint
-from edgellm.convert.packings import awq, bitsandbytes, compressed, fp8, gptq, mxfp4
+from edgellm.convert.packings import awq, bitsandbytes, compressed, fp8, gptq, modelopt, mxfp4
 from edgellm.convert.packings.packed import Packed
 from edgellm.convert.weight import Weight, from_stored
 from edgellm.errors import RequestError
@@ -20,6 +20,7 @@ METHODS: Mapping[str, Callable[[Packed], Iterator[tuple[str, Weight]]]] = {
     "fbgemm_fp8": fp8.weights,
     "fp8": fp8.weights,
     "gptq": gptq.weights,
+    "modelopt": modelopt.weights,
     "mxfp4": mxfp4.weights,
 }
 

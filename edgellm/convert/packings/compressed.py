@@ -18,16 +18,16 @@ import numpy as np
 from edgellm.convert.packings import fp8
 from edgellm.convert.packings.integers import Grid, Zeros, bit_fields, weight_of
 from edgellm.convert.packings.mxfp4 import packed_blocks
+from edgellm.convert.packings.nvfp4 import nvfp4_weights
 from edgellm.convert.packings.packed import Packed, floats, numbers, origin, shaped
 from edgellm.convert.safetensors import Stored
-from edgellm.convert.weight import Blocks, Indices, Weight, from_array, from_floats
+from edgellm.convert.weight import Weight, from_floats
 from edgellm.errors import GGUFError
 
 _FORMATS = (
     *("pack-quantized", "int-quantized", "naive-quantized", "float-quantized", "dense"),
     *("nvfp4-pack-quantized", "mxfp4-pack-quantized", "mixed-precision"),
 )
-_GROUP = 16  # columns that share a scale in NVFP4
 
 
 def weights(packed: Packed) -> Iterator[tuple[str, Weight]]:
@@ -44,7 +44,7 @@ def weights(packed: Packed) -> Iterator[tuple[str, Weight]]:
         if stored.dtype == "I32":
             yield f"{prefix}.weight", _integers(packed, prefix, stored)
         elif f"{prefix}.weight_global_scale" in packed.tensors:
-            yield from _nvfp4(packed, prefix, stored)
+            yield from nvfp4_weights(packed, prefix, stored, "weight_global_scale", divides=True)
         else:
             yield f"{prefix}.weight", _mxfp4(packed, prefix, stored)
     for prefix in packed.names(".weight_scale"):
@@ -134,31 +134,3 @@ def _mxfp4(packed: Packed, prefix: str, stored: Stored) -> Weight:
         "MXFP4",
         lambda indices: packed_blocks(blocks[indices], exponents[indices]),
     )
-
-
-def _nvfp4(packed: Packed, prefix: str, stored: Stored) -> Iterator[tuple[str, Weight]]:
-    """Blocks as GGUF's NVFP4 has them, and the scale of all beside them."""
-    if len(stored.shape) != 2 or stored.dtype != "U8" or stored.shape[1] % 32:
-        raise GGUFError(
-            f"{origin(stored)} is {stored.dtype} {stored.shape}, expected pairs of codes, a "
-            "multiple of 64 in a row"
-        )
-    rows, octets = stored.shape
-    per_row = octets * 2 // _GROUP
-    scales = shaped(packed.take(f"{prefix}.weight_scale"), (rows, per_row), ("F8_E4M3",))
-    whole = floats(shaped(packed.take(f"{prefix}.weight_global_scale"), (1,)))
-    codes, factors = numbers(stored).reshape(rows, per_row, _GROUP // 2), numbers(scales)
-    if (factors > 0x7E).any():
-        raise GGUFError(f"{origin(scales)} has scales below zero, or that are no numbers")
-
-    def read(indices: Indices) -> Blocks:
-        pairs = codes[indices]
-        each = np.stack([pairs & 15, pairs >> 4], -1).reshape(len(indices), per_row, _GROUP)
-        nibbles = each[..., :8] | each[..., 8:] << np.uint8(4)
-        groups = nibbles.reshape(len(indices), per_row // 4, 32)
-        heads = factors[indices].reshape(len(indices), per_row // 4, 4)
-        return np.concatenate([heads, groups], -1).reshape(len(indices), -1)
-
-    shape = (rows, octets * 2)
-    yield f"{prefix}.weight", Weight(origin(stored), shape, "NVFP4", "NVFP4", read)
-    yield f"{prefix}.scale", from_array(origin(stored), 1 / whole)

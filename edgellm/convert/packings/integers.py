@@ -4,7 +4,7 @@ Blocks of GGUF hold them as they are where a group is a multiple of 32 columns:
 
     Q4_0  when every code - zero is in -8..7: without loss where scales are halves
     Q4_1  other codes of up to 4 bits: the minimum -scale * zero becomes a half, which moves all
-          weights of a block by at most 1/256 of a step; without loss where it is one already
+          weights of a block by at most 1/128 of a step; without loss where it is one already
     Q8_0  8 bits with a zero of 128: without loss where scales are halves
 
 Other groups are decoded to F16.

@@ -293,6 +293,16 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
          "num_dense_layers": 1, "num_hidden_layers": 4, "sliding_window": 4, "mup_enabled": True,
          "route_scale": 1.5},
     ),
+    "cohere2-moe": (
+        "Cohere2MoeForCausalLM",
+        {**BASE, **DIM8, "num_hidden_layers": 4, "num_experts": 4, "num_experts_per_tok": 2,
+         "sliding_window": 4, "num_shared_experts": 1, "expert_selection_fn": "sigmoid",
+         "norm_topk_prob": True},
+    ),
+    "mellum": (
+        "MellumForCausalLM",
+        {**BASE, **DIM8, **EXPERTS, "num_hidden_layers": 4, "num_experts": 4, "sliding_window": 4},
+    ),
     "dbrx": (
         "DbrxForCausalLM",
         {"vocab_size": VOCAB, "d_model": HIDDEN, "n_heads": HEADS, "n_layers": LAYERS,
