@@ -26,7 +26,7 @@ from edgellm.models import read_config, record
 _CHECKPOINT_LAYER = re.compile(r"\blayers\.(\d+)\.")
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
 _BARE = ("tokenizer.", "xielu.")  # keys without the architecture's name in front
-_OWN = ("rope_", "altup_")  # names that are GGUF's already
+_OWN = ("rope_", "altup_", "cls.")  # names that are GGUF's already
 # No part of any model: frequencies that follow from settings, heads that predict further tokens.
 _LEFT = (r"rotary_emb\.inv_freq$", r"\.rotary_emb\.", r"^(model\.)?mtp\.")
 

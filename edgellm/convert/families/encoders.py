@@ -1,12 +1,13 @@
 """Models that turn a text into numbers. Sentences' models say how in files beside the tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from edgellm.convert.families.family import Family
 from edgellm.convert.keys import CONTEXT, Keys, common, decoder
-from edgellm.convert.moves import Named, from_row
+from edgellm.convert.moves import Named, as_named, from_row
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight
+from edgellm.types import POOLINGS
 
 _PREFIX = {r"^(bert|roberta|distilbert|model)\.": "", r"\.gamma$": ".weight", r"\.beta$": ".bias"}
 _HEADS = (
@@ -21,6 +22,11 @@ def _bert(s: Settings) -> Keys:
         "attention.layer_norm_epsilon": s.number("layer_norm_eps", 1e-12),
         "tokenizer.ggml.token_type_count": s.optional_integer("type_vocab_size") or 1,
     }
+
+
+def _ranking(keys: Callable[[Settings], Keys]) -> Callable[[Settings], Keys]:
+    """Of a model whose head gives scores."""
+    return lambda s: keys(s) | {"pooling_type": POOLINGS.index("rank")}
 
 
 def _roberta(s: Settings) -> Keys:
@@ -60,6 +66,12 @@ def _modernbert(s: Settings) -> Keys:
     return keys
 
 
+def _modernbert_ranking(s: Settings) -> Keys:
+    if s.text("classifier_pooling") != "mean":
+        raise s.wrong("classifier_pooling", s.text("classifier_pooling"), "mean")
+    return _ranking(_modernbert)(s)
+
+
 def _nomic(s: Settings) -> Keys:
     keys = decoder(s)
     return keys | {"attention.causal": False, "rope.freq_base": s.number("rotary_emb_base", 1000.0)}
@@ -69,18 +81,34 @@ def _eurobert(s: Settings) -> Keys:
     return decoder(s) | {"attention.causal": False}
 
 
+# Heads that give scores, under GGUF's names.
+_HEAD = {
+    **{rf"^(pooler|head)\.dense\.{part}$": as_named(f"cls.{part}") for part in ("weight", "bias")},
+    **{rf"^head\.norm\.{part}$": as_named(f"cls.norm.{part}") for part in ("weight", "bias")},
+    **{rf"^classifier\.{part}$": as_named(f"cls.output.{part}") for part in ("weight", "bias")},
+}
+_POSITIONS = {r"embeddings\.position_embeddings\.weight$": _positions}
 _bert_row = Family("bert", _bert, renames=_PREFIX, left=_HEADS)
 _roberta_row = Family(
     "bert",
     _roberta,
-    {r"embeddings\.position_embeddings\.weight$": _positions},
+    _POSITIONS,
     renames=_PREFIX,
     left=_HEADS,
 )
+_roberta_ranking = Family("bert", _ranking(_roberta), _POSITIONS, _PREFIX, _HEADS)
 _modern_row = Family("modern-bert", _modernbert, renames=_PREFIX, left=_HEADS)
 
 ROWS: Mapping[str, Family] = {
     "BertModel": _bert_row,
+    "BertForSequenceClassification": Family(
+        "bert", _ranking(_bert), _HEAD, _PREFIX, (r"position_ids$",)
+    ),
+    "ModernBertForSequenceClassification": Family(
+        "modern-bert", _modernbert_ranking, _HEAD, _PREFIX
+    ),
+    "RobertaForSequenceClassification": _roberta_ranking,
+    "XLMRobertaForSequenceClassification": _roberta_ranking,
     "BertForMaskedLM": _bert_row,
     "DistilBertModel": Family("bert", _distilbert, renames=_PREFIX, left=_HEADS),
     "EuroBertModel": Family("eurobert", _eurobert, renames=_PREFIX, left=_HEADS),

@@ -1,8 +1,8 @@
 """Tiny checkpoints whose logits `transformers` computed, a JSON file for each. Holds no tests.
 
 A file has the settings (config.json), the shapes of tensors by their published names, ids, and what
-the model makes of them: "logits", or "hidden" for encoders. The weights follow from names and
-shapes (`weights_of`). Made by `python -m tests.convert.golden.make`.
+the model makes of them: "logits", or "hidden" for encoders and "scores" for those with a head. The
+weights follow from names and shapes (`weights_of`). Made by `python -m tests.convert.golden.make`.
 """
 
 import json
@@ -23,23 +23,24 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 @dataclass(frozen=True, eq=False)
 class Golden:
-    """rows: (ids, vocabulary or hidden size) in float32."""
+    """kind: of rows, "logits", "hidden" or "scores". rows: (ids, width) in float32, one for
+    scores."""
 
     config: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
     ids: list[int]
-    is_hidden: bool
+    kind: str
     rows: Array
 
 
 def golden(name: str) -> Golden:
     content = json.loads((FOLDER / f"{name}.json").read_text())
     ids = content["ids"]
-    is_hidden = "hidden" in content
-    raw = b64decode(content["hidden" if is_hidden else "logits"])
-    rows = np.frombuffer(raw, "<f4").reshape(len(ids), -1)
+    kind = next(kind for kind in ("logits", "hidden", "scores") if kind in content)
+    count = 1 if kind == "scores" else len(ids)
+    rows = np.frombuffer(b64decode(content[kind]), "<f4").reshape(count, -1)
     shapes = {name: tuple(shape) for name, shape in content["shapes"].items()}
-    return Golden(content["config"], shapes, ids, is_hidden, rows)
+    return Golden(content["config"], shapes, ids, kind, rows)
 
 
 def weights_of(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:

@@ -47,6 +47,7 @@ def make(name: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
             out = model.eval()(input_ids=torch.tensor([IDS]), **_more(kind))
     key = "logits" if hasattr(out, "logits") and out.logits is not None else "hidden"
     rows = (out.logits if key == "logits" else out.last_hidden_state)[0].numpy().astype("<f4")
+    key = "scores" if kind.endswith("SequenceClassification") else key
     assert np.isfinite(rows).all()
     stored["architectures"] = [kind]
     for dropped in ("transformers_version", "dtype", "_name_or_path"):

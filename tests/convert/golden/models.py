@@ -415,6 +415,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BASE, **DIM8, "sliding_window": 8, "num_hidden_layers": 6, "query_pre_attn_scalar": 8,
          "use_bidirectional_attention": True},
     ),
+    "bert-scores": ("BertForSequenceClassification", {**ALL_HEADS, "num_labels": 3}),
+    "modernbert-scores": (
+        "ModernBertForSequenceClassification",
+        {**ALL_HEADS, "num_hidden_layers": 4, "local_attention": 8, "cls_token_id": 1,
+         "sep_token_id": 2, "global_attn_every_n_layers": 3, "num_labels": 2,
+         "classifier_pooling": "mean"},
+    ),
+    "roberta-scores": ("RobertaForSequenceClassification", {**ALL_HEADS, "num_labels": 1}),
     "bert": ("BertModel", {**ALL_HEADS, "type_vocab_size": 2}),
     "distilbert": (
         "DistilBertModel",
