@@ -11,6 +11,7 @@ import pytest
 
 from edgellm.convert.checkpoint import open_checkpoint
 from edgellm.convert.write import write_converted
+from edgellm.gguf_loader import open_gguf
 from tests.convert.checkpoints import Weights, save_safetensors, small_tokenizer
 from tests.convert.golden import golden, weights_of
 from tests.convert.test_golden import distance
@@ -75,22 +76,39 @@ KINDS: dict[str, tuple[str, Callable[[Weights], Weights], dict[str, Any]]] = {
     "InternLM2ForCausalLM": ("llama", internlm2, {}),
     "InternLM3ForCausalLM": ("llama", dict, {}),
     "ExaoneForCausalLM": ("llama", exaone, {}),
-    "BaichuanForCausalLM": ("llama-heads", baichuan, {}),
     "MiniCPMForCausalLM": ("llama", dict, MINICPM),
     "LlavaForConditionalGeneration": ("llama", dict, {}),
 }
+
+
+def converted(folder: Path, kind: str, name: str, weights: Weights, **more: Any) -> Path:
+    folder.mkdir()
+    config = {**golden(name).config, "architectures": [kind], **more}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text(json.dumps(small_tokenizer()))
+    save_safetensors(folder / "model.safetensors", weights)
+    path = folder / "out.gguf"
+    write_converted(open_checkpoint(folder), path)
+    return path
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_logits_are_those_of_llama(tmp_path: Path, kind: str) -> None:
     name, change, more = KINDS[kind]
     model = golden(name)
-    folder = tmp_path / "model"
-    folder.mkdir()
-    config = {**model.config, "architectures": [kind], **more}
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "tokenizer.json").write_text(json.dumps(small_tokenizer()))
-    save_safetensors(folder / "model.safetensors", change(weights_of(model.shapes)))
-    path = tmp_path / "out.gguf"
-    write_converted(open_checkpoint(folder), path)
+    path = converted(tmp_path / "model", kind, name, change(weights_of(model.shapes)), **more)
     assert distance(logits_of(path, model.ids), model.rows) < 1e-9
+
+
+def test_baichuan_has_llamas_tensors(tmp_path: Path) -> None:
+    """Whether its layers rotate depends on how many there are: tensors are compared, not logits."""
+    weights = weights_of(golden("llama-heads").shapes)
+    with (
+        open_gguf(converted(tmp_path / "a", "LlamaForCausalLM", "llama-heads", weights)) as llama,
+        open_gguf(
+            converted(tmp_path / "b", "BaichuanForCausalLM", "llama-heads", baichuan(weights))
+        ) as other,
+    ):
+        assert llama.tensors.keys() == other.tensors.keys()
+        for name in llama.tensors:
+            assert np.array_equal(llama.data(name), other.data(name)), name
