@@ -6,8 +6,9 @@ Knows nothing of ops. Every failure of the driver comes out as a BackendError.
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from edgellm.kernels.opencl.strips import to_strips
 from edgellm.kernels.opencl.variant import Variant
 from edgellm.kernels.program import Weight
 
-_OPTIONS = ["-cl-std=CL1.2"]
+_LANGUAGE, _LANGUAGE_OF_DOT4 = "CL1.2", {"khr": "CL3.0"}  # the extension is one to OpenCL 3.0
 
 
 class Context:
@@ -61,11 +62,13 @@ class Context:
 
     def _build(self, text: str, key: KernelKey) -> Any:
         program = cl.Program(self._context, text)
-        cache = False if self._cache is None else str(self._cache)
+        language = _LANGUAGE_OF_DOT4.get(self.variant.dot4, _LANGUAGE)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), ExitStack() as stack:
                 warnings.simplefilter("ignore", cl.CompilerWarning)
-                return program.build(_OPTIONS, cache_dir=cache)
+                # pyopencl always stores programs, unless the driver does so itself.
+                cache = self._cache or stack.enter_context(TemporaryDirectory())
+                return program.build([f"-cl-std={language}"], cache_dir=str(cache))
         except cl.Error as error:
             raise BackendError(
                 f"the driver of {self.device.name.strip()} cannot build {key.source}.cl: update "

@@ -168,6 +168,7 @@ void attention(__global const int *step, __global const int *positions,
         kv_heads, first_head / (heads / kv_heads)
     };
     size_t query[PAIRS];  // missing rows repeat the last
+    UNROLL
     for (int p = 0; p < PAIRS; p++)
         query[p] = (size_t)(row + smaller(p / HEADS, rows - 1)) * heads + first_head + p % HEADS;
     int length = seq_lens[row_seqs[row]];
@@ -180,6 +181,7 @@ void attention(__global const int *step, __global const int *positions,
 #else
     __local float result[PAIRS * VALUE_DIM];
     Softmax all[PAIRS];
+    UNROLL
     for (int p = 0; p < PAIRS; p++) {
         all[p].highest = -INFINITY;
         all[p].total = 0.0f;
@@ -193,6 +195,7 @@ void attention(__global const int *step, __global const int *positions,
         Sight sights[PAIRS];
         float tops[PAIRS];
         float2 factors[PAIRS];
+        UNROLL
         for (int p = 0; p < PAIRS; p++) {
             int position = positions[query[p] / heads];
             sights[p].position = position;
@@ -243,6 +246,7 @@ void attention(__global const int *step, __global const int *positions,
         }
         group_maxima(tops, room);
         float sums[PAIRS];
+        UNROLL
         for (int p = 0; p < PAIRS; p++) {
             sums[p] = 0.0f;
             for (int c = V * lid; c < TILE; c += V * WG) {
@@ -253,6 +257,7 @@ void attention(__global const int *step, __global const int *positions,
             }
         }
         group_sums(sums, room);
+        UNROLL
         for (int p = 0; p < PAIRS; p++) {
 #if SPLIT
             if (lid == 0) {
@@ -267,6 +272,7 @@ void attention(__global const int *step, __global const int *positions,
         for (int d = V * lid; d < VALUE_DIM; d += V * WG) {
             if (VALUES_IN_ROWS && d + V <= VALUE_DIM) {
                 ADD_WEIGHTED(floatV, VALUE_NUMBERS, d)
+                UNROLL
                 for (int p = 0; p < PAIRS; p++) {
 #if SPLIT
                     storeV(acc[p], partials + p * PARTIAL + 2 + d);
@@ -279,6 +285,7 @@ void attention(__global const int *step, __global const int *positions,
             }
             for (int e = d; e < smaller(d + V, VALUE_DIM); e++) {
                 ADD_WEIGHTED(float, VALUE_NUMBER, e)
+                UNROLL
                 for (int p = 0; p < PAIRS; p++) {
 #if SPLIT
                     partials[p * PARTIAL + 2 + e] = acc[p];
@@ -292,7 +299,10 @@ void attention(__global const int *step, __global const int *positions,
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 #if !SPLIT
-    for (int p = 0; p < rows * HEADS; p++) {
+    UNROLL  // private arrays are registers only where no index is known too late
+    for (int p = 0; p < PAIRS; p++) {
+        if (p / HEADS >= rows)
+            continue;
         float last = add_sink(all + p, sinks ? sinks + query[p] % heads : 0);
         for (int d = lid; d < VALUE_DIM; d += WG)
             y[query[p] * VALUE_DIM + d] = result[p * VALUE_DIM + d] * last / all[p].total;

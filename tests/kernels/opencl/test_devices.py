@@ -11,6 +11,7 @@ import pytest
 from edgellm.errors import RequestError
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.opencl import OpenCLBackend, devices
+from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.variant import _DOT4, VARIANTS
 from tests.kernels.opencl.test_bits import check_products
 
@@ -129,11 +130,15 @@ def test_products_of_four_bytes_at_once(
     check_products(backend, by_name(name), (1, 3, 33))
 
 
-def test_a_driver_without_what_it_promised_gets_plain_kernels(cache: Path) -> None:
+@pytest.mark.parametrize("way", ["khr", "ptx"])
+def test_a_driver_without_what_it_promised_gets_plain_kernels(cache: Path, way: Any) -> None:
+    """PoCL 3 reaches neither: kernels with these ways are built on other devices alone."""
     if not devices.found():
         pytest.skip("no OpenCL device")
-    cut = replace(VARIANTS["gpu"], name="gpu-dot", dot4="ptx")  # no instruction of this processor
+    cut = replace(VARIANTS["gpu"], name="gpu-dot", dot4=way)
     backend = OpenCLBackend(cache, variant=cut, warms_up=False)
+    if backend.name.endswith("gpu-dot)"):
+        pytest.skip(f"this device reaches {way}")
     assert backend.name.endswith("gpu)")
     check_products(backend, by_name("Q4_0"), (1,))
 
@@ -148,3 +153,19 @@ def test_what_this_device_does_not_have() -> None:
     unreached = set(devices._FEATURES) - set(here.features)
     assert "integer dot product" in unreached
     print("unreached on", here.driver, *sorted(unreached))
+
+
+def test_programs_are_stored_by_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the driver does not do so itself, as PoCL and NVIDIA's do."""
+    if not devices.found():
+        pytest.skip("no OpenCL device")
+    monkeypatch.setattr("pyopencl.characterize.has_src_build_cache", lambda device: False)
+    key = KernelKey("activation", "activate_relu", definitions=(("NUMBERS", 0),))
+    other = KernelKey("activation", "activate_relu", definitions=(("NUMBERS", 32),))
+    stored = []
+    for wanted in (key, key, other):
+        OpenCLBackend(tmp_path, variant=VARIANTS["gpu"])._context.kernel(wanted)
+        stored.append(len(list(tmp_path.rglob("binary"))))
+    assert stored == [1, 1, 2]
+    OpenCLBackend(None, variant=VARIANTS["gpu"])._context.kernel(key)
+    assert len(list(tmp_path.rglob("binary"))) == 2
