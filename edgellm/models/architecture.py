@@ -116,22 +116,24 @@ class Architecture:
     alibi: largest bias per position of distance, 0 is none.
     embedding_factor, residual_factor, logit_factor: multiply embeddings, what blocks add, logits.
     xielu: the activation is that one, with the file's numbers for each layer.
-    gated: feed-forward blocks multiply activation(gate) and up; otherwise activation(up) is all.
+    gated: feed-forward blocks multiply activation(gate) and up; otherwise activation(up) is all,
+    and with gate_optional where the file has no gate.
     feed_forward_divisor: the file's width of them is so many times the true one.
     refused_keys: the file's, which ask for what is not done here. absent, unused: tensors of a
     layer, without "blk.N.", that files may bring: nobody reads the first, and the second may be
     left.
     gating, normalize_gates: how experts are weighted unless keys say it. experts_share_width: the
     experts that a token sees are together as wide as a block without any, unless a key says how
-    wide one is. shared_experts: how many all tokens share, unless a key says it.
-    shared_width_each: the file's width of those is that of one. shared_factor: multiplies the sum
-    of these and the chosen. mlp_beside_experts: layers with experts may have a block without any,
-    too, and take the mean of both, times sqrt(2). weigh_inputs: what experts read is weighted, not
-    what they give.
+    wide one is. experts_full_width: each is that wide, whatever the key says. shared_experts: how
+    many all tokens share, unless a key says it. shared_width_each: the file's width of those is
+    that of one. shared_factor: multiplies the sum of these and the chosen. mlp_beside_experts:
+    layers with experts may have a block without any, too, and take the mean of both, times sqrt(2).
+    weigh_inputs: what experts read is weighted, not what they give.
     early_router: reads the layer's input. limits_gate_input: the file's limits are of what the
     activation of gates reads, not of what it gives. activation_alpha, activation_limit: see
     Builder.gated. own_kv_layers: so many layers have keys and values, unless a key says it.
     per_layer_input_width: likewise. altup: the residual stream is several; see altup.py.
+    cycles: two stacks of layers take turns; see cycles.py.
     exact_within: the key of how many tokens attention picks; with no more than those it sees all.
     may_skip: layers without heads have no attention, those without keys a matrix instead, those of
     width 0 no feed-forward block.
@@ -188,6 +190,7 @@ class Architecture:
     activation_limit: float = float("inf")
     xielu: bool = False
     gated: bool = True
+    gate_optional: bool = False
     feed_forward_divisor: int = 1
     refused_keys: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
@@ -195,6 +198,7 @@ class Architecture:
     gating: Gating = "softmax"
     normalize_gates: bool = False
     experts_share_width: bool = False
+    experts_full_width: bool = False
     shared_experts: int = 0
     shared_width_each: bool = False
     shared_factor: float = 1.0
@@ -205,6 +209,7 @@ class Architecture:
     own_kv_layers: int | None = None
     per_layer_input_width: int = 0
     altup: bool = False
+    cycles: bool = False
     exact_within: str | None = None
     may_skip: bool = False
     rank_pooling: Literal["cls", "last", "mean"] = "cls"

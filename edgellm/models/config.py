@@ -8,6 +8,7 @@ from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.models.altup_config import AltUpConfig, read_altup
 from edgellm.models.architecture import Architecture, NormKind
+from edgellm.models.cycles_config import CyclesConfig, read_cycles
 from edgellm.models.expert_config import ExpertConfig, read_experts
 from edgellm.models.keys import Keys
 from edgellm.models.latent_config import LatentConfig, read_latent
@@ -105,6 +106,7 @@ class ModelConfig:
     xielu: tuple[XIELU, ...]
     gate_deviations: tuple[float | None, ...]
     altup: AltUpConfig | None
+    cycles: CyclesConfig | None
     recurrent: RecurrentConfig
     latent: LatentConfig | None
     experts: ExpertConfig | None
@@ -223,6 +225,7 @@ def read_config(file: GGUFFile) -> ModelConfig:
         xielu=_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
         gate_deviations=_gate_deviations(keys, row, num_layers),
         altup=read_altup(keys) if row.altup else None,
+        cycles=read_cycles(keys, num_layers) if row.cycles else None,
         recurrent=recurrent,
         latent=read_latent(keys, head_dim, value_dim, rotary_dim, rope_scaling),
         experts=read_experts(keys, row, intermediate_size),

@@ -15,6 +15,7 @@ from edgellm.models.altup import altup_layers
 from edgellm.models.attention import grouped_query_attention
 from edgellm.models.config import ModelConfig
 from edgellm.models.convolution import gated_short_convolution
+from edgellm.models.cycles import cycling_layers
 from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
 from edgellm.models.experts import expert_mlp
 from edgellm.models.experts_beside import experts_beside_layer, experts_beside_mlp
@@ -76,7 +77,12 @@ def record(
     table = r.weights.matrix("token_embd.weight", vocab_size, config.hidden_size)
     x = _embedding(r, table)
     r.per_layer_inputs = per_layer_inputs(r, x, vocab_size)
-    x = _layers(r, x) if config.altup is None else altup_layers(r, config.altup, x)
+    if config.altup is not None:
+        x = altup_layers(r, config.altup, x)
+    elif config.cycles is not None:
+        x = cycling_layers(r, config.cycles, x, _layer)
+    else:
+        x = _layers(r, x)
     outputs = {"hidden": x if row.output_norm is None else r.norm(x, row.output_norm)}
     if config.causal:
         outputs["logits"] = _logits(r, b.select_outputs(outputs["hidden"]), table)

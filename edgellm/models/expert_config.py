@@ -52,7 +52,10 @@ def read_experts(
     used = keys.integer("expert_used_count", 1, count)
     divisor = used if row.experts_share_width else 1
     default = tuple(width // divisor for width in intermediate_size)
-    sizes = _widths(keys, "expert_feed_forward_length", default)
+    if row.experts_full_width:
+        sizes = intermediate_size
+    else:
+        sizes = _widths(keys, "expert_feed_forward_length", default)
     num_shared = keys.integer("expert_shared_count", 0, MAX_EXPERTS, default=0)
     num_shared = num_shared or row.shared_experts
     shared = tuple(num_shared * size for size in sizes) if num_shared else intermediate_size

@@ -15,7 +15,7 @@ def mlp(r: Recorder, layer: int, x: Value, width: int | None = None) -> Value:
     width: of the numbers in between, the file's unless given.
     """
     prefix, width = f"blk.{layer}", width or r.config.intermediate_size[layer]
-    if not r.architecture.gated:
+    if not _has_gate(r, f"{prefix}.ffn", width):
         hidden = _calibrated(r, layer, r.linear(x, f"{prefix}.ffn_up", width))
     elif not r.has(f"{prefix}.ffn_gate") and is_fused(r, f"{prefix}.ffn_up", width):
         gate, up = r.fused_linear(x, f"{prefix}.ffn_up", (width, width))
@@ -45,6 +45,12 @@ def gate_and_up(
     if deviations is not None:
         gate = r.builder.gaussian_top_k(gate, deviations)
     return gated(r, gate, r.linear(x, f"{prefix}_up{suffix}", width), limit)
+
+
+def _has_gate(r: Recorder, name: str, width: int) -> bool:
+    if not r.architecture.gate_optional:
+        return r.architecture.gated
+    return r.offers(f"{name}_gate") or is_fused(r, f"{name}_up", width)
 
 
 def is_fused(r: Recorder, name: str, width: int) -> bool:

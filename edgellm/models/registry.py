@@ -40,10 +40,22 @@ NO_LANGUAGE_MODELS: Mapping[str, str] = {
 
 _DIFFUSION = "it generates text by diffusion, all tokens at once in several passes, not one by one"
 _SPARSE = "an indexer picks the tokens that attention sees"
+_SPARSE_PARTS = "indexers and hyper-connections"
 
 # Language models that are known and not run, and why.
 NOT_RUN: Mapping[str, str] = {
     **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1", "diffusion-gemma"), _DIFFUSION),
+    **dict.fromkeys(
+        ("dots3note", "deepseek41", "hy_v4", "minimax-m3", "glm5-next", "qwen4exp", "kimi-k3"),
+        f"parts of its graph are not known here, such as {_SPARSE_PARTS}",
+    ),
+    "bailingmoe3": "its Kimi delta attention has a gate of its own kind",
+    "clef": "it makes decisions, not text",
+    "graniteswitch": "adapters that its own tokens switch lie in the file",
+    "minimax-01": "it has lightning attention",
+    "t5": "an encoder reads the text and a decoder writes: two models in one",
+    "t5encoder": "its attention has learned biases by distance",
+    **dict.fromkeys(("qwen3tts", "pockettts"), "it makes sound from text"),
     "deepseek4": f"{_SPARSE}, and the residual stream is several that mix by hyper-connections",
     "chameleon": "its vocabulary mixes text and images",
     "gptj": "no tool writes complete files of it",

@@ -111,6 +111,9 @@ class Weights:
 
     def _may_be_left(self, name: str) -> bool:
         is_known = _of_layer(name) in (*self.absent, *self.unused) or self._is_beyond(name)
+        of_nothing = f"{name.removesuffix('.scale')}.weight" not in self.file.tensors
+        if name.endswith(".scale") and of_nothing:
+            return True
         return is_known or name.endswith(IGNORED_SUFFIXES) or name.startswith(IGNORED_PREFIXES)
 
     def _is_beyond(self, name: str) -> bool:

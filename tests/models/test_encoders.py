@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.reference import activation
 from edgellm.models import ARCHITECTURES
 from edgellm.models.registry import architecture
+from tests.gguf_writer import Tensor
 from tests.models.conftest import TinyFile
 from tests.models.recipes.parts import (
     EXPERTS_USED,
@@ -28,6 +30,7 @@ from tests.models.recipes.parts import (
     WINDOW,
 )
 from tests.models.running import hidden_of, record_file
+from tests.models.tiny import write_tiny
 
 Float64 = npt.NDArray[np.float64]
 IDS = np.random.default_rng(7).integers(0, VOCAB, size=40).tolist()
@@ -242,6 +245,18 @@ def llama_like(interleaved: bool) -> Callable[[Tensors, list[int]], Float64]:
     return forward
 
 
+def neo_bert(t: Tensors, ids: list[int]) -> Float64:
+    x = t.all["token_embd.weight"][ids]
+    for layer in range(LAYERS):
+        p = f"blk.{layer}"
+        q, k, v = t.heads(t.rms(x, f"{p}.attn_norm"), p)
+        y = mixed(rotated(q, 50000.0, True), rotated(k, 50000.0, True), v)
+        x = x + t.linear(y, f"{p}.attn_output")
+        gate, up = np.split(t.linear(t.rms(x, f"{p}.ffn_norm"), f"{p}.ffn_up"), 2, axis=1)
+        x = x + t.linear(silu(gate) * up, f"{p}.ffn_down")
+    return t.rms(x, "enc.output_norm")
+
+
 FORWARDS: Mapping[str, Callable[[Tensors, list[int]], Float64]] = {
     "bert": lambda t, ids: bert_like(t, ids, plain_attention, plain_mlp),
     "eurobert": llama_like(interleaved=False),
@@ -250,6 +265,7 @@ FORWARDS: Mapping[str, Callable[[Tensors, list[int]], Float64]] = {
     "jina-bert-v3": lambda t, ids: bert_like(t, ids, rope_attention, plain_mlp),
     "llama-embed": llama_like(interleaved=True),
     "modern-bert": modern_bert,
+    "neo-bert": neo_bert,
     "nomic-bert": lambda t, ids: bert_like(t, ids, rope_attention, gated_mlp(silu)),
     "nomic-bert-moe": lambda t, ids: bert_like(t, ids, rope_attention, experts_or_mlp),
 }
@@ -266,6 +282,18 @@ def test_the_program_is_the_family_s_own(
         for ids, got in zip(TEXTS, hidden_of(path, TEXTS, load), strict=True):
             want = FORWARDS[name](tensors, ids)
             assert ((got - want) ** 2).mean() <= 1e-9 * (want**2).mean()
+
+
+def test_a_jina_may_have_no_gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activation, "_half", lambda x: x)
+
+    def without_gates(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        tensors[:] = [tensor for tensor in tensors if "ffn_gate" not in tensor[0]]
+
+    path = write_tiny(tmp_path, "jina-bert-v2", without_gates, "F32")
+    (got,) = hidden_of(path, [TEXTS[0]])
+    want = bert_like(Tensors(path), TEXTS[0], jina_attention, plain_mlp)
+    assert ((got - want) ** 2).mean() <= 1e-9 * (want**2).mean()
 
 
 @pytest.mark.parametrize("name", ENCODERS)

@@ -9,22 +9,19 @@ import pytest
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import open_gguf
-from edgellm.kernels.formats import by_id, dequantize_rows
 from edgellm.models import ARCHITECTURES, read_config, record
 from tests.gguf_writer import Tensor
 from tests.models.recipes.parts import (
     CONTEXT,
     HEAD_DIM,
-    HEADS,
     HIDDEN,
-    KV_HEADS,
     KV_WIDTH,
     LAYERS,
     Q_WIDTH,
     VOCAB,
 )
 from tests.models.running import logits_of, record_file
-from tests.models.tiny import random_tensor, shapes, write_tiny
+from tests.models.tiny import random_tensor, write_tiny
 
 IDS = np.random.default_rng(5).integers(0, VOCAB, size=20).tolist()
 
@@ -150,48 +147,3 @@ def test_maple_limits_what_the_activation_of_gates_reads(tmp_path: Path) -> None
     gate, up = sorted(limits)
     assert up == pytest.approx(0.6)
     assert gate == pytest.approx(0.6 / (1 + np.exp(-0.6)))
-
-
-def test_talkie_is_its_definition(tmp_path: Path) -> None:
-    """Norms without weights, a factor for each head of queries, embeddings added by each layer."""
-    made = {name: random_tensor(name, shape) for name, shape in shapes("talkie").items()}
-
-    def tensor(name: str) -> Any:
-        _, shape, type_id, data = made[name]
-        rows = int(np.prod(shape[1:]))
-        return dequantize_rows(by_id(type_id), data.reshape(rows, -1)).astype(np.float64)
-
-    def normed(x: Any) -> Any:
-        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
-
-    def heads_of(x: Any, heads: int) -> Any:
-        return x.reshape(len(IDS), heads, HEAD_DIM).swapaxes(0, 1)
-
-    def turned(x: Any) -> Any:
-        half = HEAD_DIM // 2
-        angles = np.arange(len(IDS))[:, None] * 50000.0 ** (-np.arange(half) / half)
-        a, b = x[..., :half], x[..., half:]
-        cos, sin = np.cos(angles), np.sin(angles)
-        return np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
-
-    x = embedding = normed(tensor("token_embd.weight")[IDS])
-    future = np.triu(np.full((len(IDS), len(IDS)), -np.inf), 1)
-    for layer in range(LAYERS):
-        w = {part: tensor(f"blk.{layer}.{part}.weight") for part in (
-            "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down",
-            "attn_q_norm", "layer_output_scale")}  # fmt: skip
-        y = normed(x)
-        q = normed(turned(heads_of(y @ w["attn_q"].T, HEADS))) * w["attn_q_norm"][:, :, None]
-        k = normed(turned(heads_of(y @ w["attn_k"].T, KV_HEADS)))
-        v = heads_of(y @ w["attn_v"].T, KV_HEADS)
-        k, v = (np.repeat(part, HEADS // KV_HEADS, 0) for part in (k, v))
-        scores = np.exp(q @ k.swapaxes(1, 2) / np.sqrt(HEAD_DIM) + future)
-        mixed = scores / scores.sum(-1, keepdims=True) @ v
-        x = x + mixed.swapaxes(0, 1).reshape(len(IDS), Q_WIDTH) @ w["attn_output"].T
-        y = normed(x)
-        gate = y @ w["ffn_gate"].T
-        x = x + (gate / (1 + np.exp(-gate)) * (y @ w["ffn_up"].T)) @ w["ffn_down"].T
-        x = x + embedding * w["layer_output_scale"]
-    want = normed(x) @ tensor("output.weight").T * 2.0
-    got = logits_of(write_tiny(tmp_path, "talkie"), IDS)
-    assert ((got - want) ** 2).mean() <= 1e-9 * (want**2).mean()

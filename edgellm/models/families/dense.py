@@ -198,6 +198,7 @@ ROWS: Mapping[str, Architecture] = {
         logit_factor=divided_by_logit_scale,
         normalize_gates=True,
     ),
+    "hrm_text": Architecture(rope="split", norm="plain_rms", output_norm=None, cycles=True),
     "hunyuan-dense": Architecture(rope="split", qk_norm_last=True),
     "hunyuan_vl": Architecture(rope="split", qk_norm_last=True, ntk_alpha=True),
     "internlm2": Architecture(rope="interleaved"),

@@ -1,7 +1,8 @@
 """Models that turn a text into numbers: every token sees all others, and there are no logits.
 
 Sources: Devlin et al. 2018; Nussbaum et al. 2024 (Nomic); Guenther et al. 2023 (Jina 2); Warner et
-al. 2024 (ModernBERT); Boizard et al. 2025 (EuroBERT); Schechter Vera et al. 2025 (EmbeddingGemma).
+al. 2024 (ModernBERT); Le Breton et al. 2025 (NeoBERT); Boizard et al. 2025 (EuroBERT); Schechter
+Vera et al. 2025 (EmbeddingGemma).
 """
 
 import math
@@ -50,6 +51,7 @@ ROWS: Mapping[str, Architecture] = {
         output_norm=None,
         alibi=_jina_alibi,
         activation="gelu",
+        gate_optional=True,
     ),
     "jina-bert-v3": Architecture(
         rope="split",
@@ -74,6 +76,7 @@ ROWS: Mapping[str, Architecture] = {
         rank_pooling="mean",
         classifier_activation="gelu",
     ),
+    "neo-bert": Architecture(rope="interleaved", causal=False, output_norm="enc.output_norm"),
     "nomic-bert": Architecture(
         rope="split", causal=False, norm="layer", residual="normed_sums", output_norm=None
     ),

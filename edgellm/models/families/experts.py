@@ -133,7 +133,9 @@ ROWS: Mapping[str, Architecture] = {
         mlp_beside_experts=True,
         refused_keys=("attention.temperature_length",),
     ),
-    "hunyuan-moe": Architecture(rope="split", qk_norm_last=True, normalize_gates=True),
+    "hunyuan-moe": Architecture(
+        rope="split", qk_norm_last=True, normalize_gates=True, experts_full_width=True
+    ),
     "hy_v3": Architecture(rope="split", gating="sigmoid", unused=MLP_BESIDE_EXPERTS),
     "laguna": Architecture(
         rope="split",
@@ -179,7 +181,9 @@ ROWS: Mapping[str, Architecture] = {
         unused=MLP_BESIDE_EXPERTS,
     ),
     "minicpm3": replace(dense.ROWS["minicpm"], rope="split"),
-    "minimax-m2": Architecture(rope="split", gating="sigmoid", normalize_gates=True),
+    "minimax-m2": Architecture(
+        rope="split", gating="sigmoid", normalize_gates=True, experts_full_width=True
+    ),
     "mistral4": Architecture(rope="interleaved"),
     "olmoe": Architecture(rope="split"),
     "phimoe": Architecture(rope="split", normalize_gates=True),

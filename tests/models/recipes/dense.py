@@ -189,6 +189,22 @@ RECIPES: dict[str, Recipe] = {
         },
         windowed=EVERY_FOURTH_SEES_ALL,
     ),
+    "hrm_text": Recipe(
+        {
+            **QKV,
+            **ATTN_OUTPUT,
+            **GATE,
+            **UP_AND_DOWN,
+            "attn_gate.weight": (HIDDEN, Q_WIDTH),
+        },
+        {"hrm.z_l_init": (HIDDEN,)},
+        {
+            "hrm.layers_per_stack": LAYERS // 2,
+            "hrm.h_cycles": 1,
+            "hrm.l_cycles": 1,
+            "embedding_scale": 4.0,
+        },
+    ),
     "hunyuan-dense": Recipe(QWEN3),
     "hunyuan_vl": Recipe(
         QWEN3,

@@ -8,6 +8,7 @@ from tests.models.recipes.parts import (
     EXPERTS,
     FF,
     FUSED_ATTENTION,
+    FUSED_MLP,
     FUSED_QKV,
     FUSED_UP_AND_DOWN,
     GATE,
@@ -72,6 +73,7 @@ RECIPES: dict[str, Recipe] = {
         other={0: FIRST_MODERN},
     ),
     "nomic-bert": Recipe(NOMIC, TYPES),
+    "neo-bert": Recipe({**FUSED_ATTENTION, **FUSED_MLP}, {"enc.output_norm.weight": (HIDDEN,)}),
     "nomic-bert-moe": Recipe(
         NOMIC_DENSE,
         TYPES,
