@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from edgellm.kernels.cpu.emit import NARROW, Emit
+from edgellm.kernels.cpu.emit import Emit
 from edgellm.kernels.cpu.halves import widen
 from edgellm.kernels.cpu.simd import F32, I16, I64, fixed_intrinsic
 
@@ -18,33 +18,34 @@ ELEMENT_BYTES = {"f32": 4, "f16": 2}
 _ELEMENTS = {"f32": F32, "f16": I16}
 
 
-def make_rows_product(element: str, rows: int, vectors: int) -> Any:
+def make_rows_product(element: str, rows: int, columns: int, lanes: int) -> Any:
     """product(a, a_at, out, out_at, matrix, stride, count, keep).
 
     a, out: addresses of tables of `rows` addresses, to each of which a_at (out_at) bytes are
-    added: of `count` float32, and of 8 * vectors float32 that are added to when keep is not 0.
-    matrix: address of row 0; rows of 8 * vectors elements lie `stride` bytes apart.
+    added: of `count` float32, and of `columns` float32 that are added to when keep is not 0.
+    matrix: address of row 0; rows of `columns` elements lie `stride` bytes apart. lanes: elements
+    of a vector, which change no bit.
     """
-    kind = ir.VectorType(_ELEMENTS[element], NARROW)
-    size = ELEMENT_BYTES[element]
+    kind = ir.VectorType(_ELEMENTS[element], lanes)
+    size, vectors = ELEMENT_BYTES[element], columns // lanes
 
     def body(
         b: Any, a: Any, a_at: Any, out: Any, out_at: Any,
         matrix: Any, stride: Any, count: Any, keep: Any,
     ) -> None:  # fmt: skip
-        e = Emit(b, NARROW)
+        e = Emit(b, lanes)
         sources = [b.add(e.load(e.at(a, 8 * r), I64, 8), a_at) for r in range(rows)]
         targets = [b.add(e.load(e.at(out, 8 * r), I64, 8), out_at) for r in range(rows)]
-        zero = ir.Constant(e.floats_type, [0.0] * NARROW)
+        zero = ir.Constant(e.floats_type, [0.0] * lanes)
         each = [(r, v) for r in range(rows) for v in range(vectors)]
-        places = {(r, v): e.at(targets[r], 4 * NARROW * v) for r, v in each}
+        places = {(r, v): e.at(targets[r], 4 * lanes * v) for r, v in each}
         accs = {key: cgutils.alloca_once_value(b, zero) for key in each}
         with b.if_then(b.icmp_signed("!=", keep, I64(0))):
             for key, acc in accs.items():
                 b.store(e.load(places[key], e.floats_type, 4), acc)
         with cgutils.for_range(b, count) as loop:
             row = b.add(matrix, b.mul(loop.index, stride))
-            loaded = [e.load(e.at(row, NARROW * size * v), kind, size) for v in range(vectors)]
+            loaded = [e.load(e.at(row, lanes * size * v), kind, size) for v in range(vectors)]
             wide = loaded if element == "f32" else [widen(b, x, e.isa) for x in loaded]
             at = b.mul(loop.index, I64(4))
             for r in range(rows):

@@ -5,7 +5,7 @@ for a query row, and tiles merge in order. Nothing else enters a row's arithmeti
 depend on its position alone.
 
 Work is cut into items of up to MAX_ROWS query rows: some tokens of one sequence times the query
-heads of one KV head, whose keys and values are read together.
+heads of one KV head, or some of them, whose keys and values are read together.
 """
 
 import numpy as np
@@ -17,6 +17,7 @@ from edgellm.kernels.cpu.layout import (
     BLOCKS_PER_SEQ,
     MAX_HEAD_DIM,
     NUM_SEQS,
+    NUM_TOKENS,
     POSITIONS,
     QUERY_START,
     SCRATCH,
@@ -49,6 +50,7 @@ from edgellm.kernels.cpu.simd import (
     splat_f32,
     store_f32_head,
 )
+from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import ATTENTION_TILE
 
 MAX_TOKENS = 32  # of one item
@@ -151,6 +153,10 @@ def make_attention(key_type, value_type):
         kv_heads, value_dim = args[8], args[10]
         per_group = args[7] // kv_heads
         heads = min(per_group, MAX_ROWS)
+        groups = step[NUM_TOKENS] * kv_heads
+        if groups < threads:  # too few for all threads: heads of one group are shared out, too
+            each = (threads + groups - 1) // groups
+            heads = min(heads, (per_group + each - 1) // each)
         splits = (per_group + heads - 1) // heads
         tokens = max(1, min(MAX_TOKENS, MAX_ROWS // heads))
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
@@ -181,10 +187,12 @@ def make_attention(key_type, value_type):
                         low, high = bounds(
                             args, step, scratch, token, used, rows, number * ATTENTION_TILE, length
                         )
+                        done = number * TILE_BLOCKS
                         tile(
-                            scratch, args[4], args[5], table + 4 * number * TILE_BLOCKS, kv_heads,
-                            kv_head, rows, args[9], value_dim, low, high, number_of(args[11]),
-                            number_of(args[13]), args[17],
+                            scratch, args[4], args[5], table + 4 * done,
+                            newest // BLOCK_SIZE + 1 - done, kv_heads, kv_head, rows, args[9],
+                            value_dim, low, high, number_of(args[11]), number_of(args[13]),
+                            args[17],
                         )  # fmt: skip
                         for row in range(rows):
                             if lows[row] == highs[row]:

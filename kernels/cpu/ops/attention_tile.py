@@ -7,8 +7,10 @@ dimension), or the first dimensions of the keys (latent attention).
 
 import numpy as np
 
+from edgellm.kernels.cpu.atomics import ask_for
+from edgellm.kernels.cpu.emit import NARROW, wide_lanes
 from edgellm.kernels.cpu.isa import host_isa
-from edgellm.kernels.cpu.layout import MAX_HEAD_DIM, SCRATCH_BYTES
+from edgellm.kernels.cpu.layout import LINE, MAX_HEAD_DIM, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.cache import LAYOUTS
 from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, tanh
 from edgellm.kernels.cpu.rows_product import make_rows_product
@@ -31,7 +33,8 @@ from edgellm.kernels.program import ATTENTION_TILE
 MAX_ROWS = 64
 DIRECT_ROWS = 4  # up to here blocks are read as they are, above they are widened once
 TILE_BLOCKS = ATTENTION_TILE // BLOCK_SIZE
-MANY = 4 if host_isa().vector_registers == 32 else 2  # rows of one inner loop
+MANY = 4 if host_isa().vector_registers == 32 else 2  # rows of one inner loop, at most
+COLUMNS = BLOCK_SIZE  # of one inner loop: the keys of a block, or as many numbers of a value
 MINUS_INFINITY = np.float32(-np.inf)
 ZERO = np.float32(0.0)
 
@@ -102,10 +105,34 @@ def turn(source, target, width, padded):
             transpose_f32(place, 4 * BLOCK_SIZE, out, 4 * padded)
 
 
-def _direct_products(cache_type):
-    """Products with `MANY` rows and with one; quantised types are widened first."""
-    element = cache_type if LAYOUTS[cache_type].is_direct else "f32"
-    return make_rows_product(element, MANY, 4), make_rows_product(element, 1, 4)
+def _products(element):
+    """product(rows, ...): that of rows_product.py for 1 to MANY rows, COLUMNS columns."""
+
+    @inline
+    def product(rows, a, a_at, out, out_at, matrix, stride, count, keep):
+        pass
+
+    for rows in range(1, MANY + 1):
+        product = _or(rows, make_rows_product(element, rows, COLUMNS, wide_lanes()), product)
+    return product
+
+
+def _or(wanted, run, otherwise):
+    @inline
+    def product(rows, a, a_at, out, out_at, matrix, stride, count, keep):
+        if rows == wanted:
+            run(a, a_at, out, out_at, matrix, stride, count, keep)
+        else:
+            otherwise(rows, a, a_at, out, out_at, matrix, stride, count, keep)
+
+    return product
+
+
+@inline
+def ask_for_block(address, size):
+    """Has a block brought near while another one is worked on: the cache lies in no order."""
+    for line in range(0, size, LINE):
+        ask_for(address + line)
 
 
 def make_tile(key_type, value_type):
@@ -119,83 +146,70 @@ def make_tile(key_type, value_type):
     k_per_32, v_per_32 = keys_lie.bytes_per_32, values_lie.bytes_per_32
     k_bytes, v_bytes = k_per_32 // 32, v_per_32 // 32  # of an element that is read directly
     k_direct, v_direct = keys_lie.is_direct, values_lie.is_direct
-    k_many, k_one = _direct_products(key_type)
-    v_many, v_one = _direct_products(key_type if from_keys else value_type)
-    wide_many = make_rows_product("f32", MANY, 4)
-    wide_one = make_rows_product("f32", 1, 4)
-    wide_narrow = make_rows_product("f32", 1, 1)
+    wide_product = _products("f32")
+    k_product = _products(key_type) if k_direct else wide_product
+    v_product = _products(value_type) if v_direct and not from_keys else wide_product
+    wide_narrow = make_rows_product("f32", 1, NARROW, NARROW)
 
     @inline
-    def add_values(many, one, scratch, row, rows, low, high, matrix, stride, at):
-        """Keys [low, high) of one block for `rows` rows, 32 columns."""
-        scores, outputs = scratch + SCORE_ROWS_AT + 8 * row, scratch + OUTPUT_ROWS_AT + 8 * row
-        keep = 0 if low == pointer(scratch + LOWS_AT, np.int64)[row] else 1
-        if rows == MANY:
-            many(scores, 4 * low, outputs, at, matrix, stride, high - low, keep)
-        else:
-            one(scores, 4 * low, outputs, at, matrix, stride, high - low, keep)
-
-    @inline
-    def values_of_block(many, one, scratch, rows, begin, matrix, row_bytes, element, width):
+    def values_of_block(product, scratch, rows, begin, matrix, row_bytes, element, width):
         """Adds the block of keys [begin, begin + BLOCK_SIZE) of the tile to all outputs.
 
         Rows go together where they see the same keys of the block. Columns beyond the last
-        whole 32 are left to the caller.
+        whole COLUMNS are left to the caller.
         """
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         row = 0
         while row < rows:
             low, high = max(lows[row], begin), min(highs[row], begin + BLOCK_SIZE)
-            together = MANY if row + MANY <= rows else 1
-            for other in range(row + 1, row + together):
+            count = min(MANY, rows - row)
+            for other in range(row + 1, row + count):
                 is_same = max(lows[other], begin) == low
                 is_same = is_same and (lows[other] < begin) == (lows[row] < begin)  # both add on
                 if not (is_same and min(highs[other], begin + BLOCK_SIZE) == high):
-                    together = 1
+                    count = 1
             if low < high:
                 start = matrix + (low - begin) * row_bytes
-                for i in range(0, width // 32 * 32, 32):
-                    add_values(
-                        many, one, scratch, row, together, low, high,
-                        start + i * element, row_bytes, 4 * i,
+                scores, outputs = SCORE_ROWS_AT + 8 * row, OUTPUT_ROWS_AT + 8 * row
+                keep = 0 if low == lows[row] else 1
+                for i in range(0, width // COLUMNS * COLUMNS, COLUMNS):
+                    product(
+                        count, scratch + scores, 4 * low, scratch + outputs, 4 * i,
+                        start + i * element, row_bytes, high - low, keep,
                     )  # fmt: skip
-            row += together
+            row += count
 
     @inline
     def rest_of_block(scratch, rows, begin, matrix, row_bytes, width):
-        """The columns beyond the last whole 32, eight at a time, from a widened block."""
+        """The columns beyond the last whole COLUMNS, eight at a time, from a widened block."""
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         for row in range(rows):
             low, high = max(lows[row], begin), min(highs[row], begin + BLOCK_SIZE)
             if low < high:
                 start = matrix + (low - begin) * row_bytes
-                for i in range(width // 32 * 32, width, 8):
-                    add_values(
-                        wide_one, wide_narrow, scratch, row, 0, low, high,
-                        start + 4 * i, row_bytes, 4 * i,
+                scores, outputs = SCORE_ROWS_AT + 8 * row, OUTPUT_ROWS_AT + 8 * row
+                keep = 0 if low == lows[row] else 1
+                for i in range(width // COLUMNS * COLUMNS, width, NARROW):
+                    wide_narrow(
+                        scratch + scores, 4 * low, scratch + outputs, 4 * i,
+                        start + 4 * i, row_bytes, high - low, keep,
                     )  # fmt: skip
 
     @inline
-    def scores_of_block(many, one, scratch, rows, matrix, row_bytes, head_dim, at):
-        """Products of all query rows with the 32 keys of a block, to byte `at` of their scores."""
-        row = 0
-        while row < rows:
+    def scores_of_block(product, scratch, rows, matrix, row_bytes, head_dim, at):
+        """Products of all query rows with the keys of a block, to byte `at` of their scores."""
+        for row in range(0, rows, MANY):
             a, out = scratch + QUERY_ROWS_AT + 8 * row, scratch + SCORE_ROWS_AT + 8 * row
-            if row + MANY <= rows:
-                many(a, 0, out, at, matrix, row_bytes, head_dim, 0)
-                row += MANY
-            else:
-                one(a, 0, out, at, matrix, row_bytes, head_dim, 0)
-                row += 1
+            product(min(MANY, rows - row), a, 0, out, at, matrix, row_bytes, head_dim, 0)
 
     @inline
     def tile(
-        scratch, keys, values, table, heads, head, rows, head_dim, value_dim, low, high, scale,
-        cap, ramp,
+        scratch, keys, values, table, blocks, heads, head, rows, head_dim, value_dim, low, high,
+        scale, cap, ramp,
     ):  # fmt: skip
-        """keys, values: the layer's cache; table: block numbers of the tile's keys; heads, head:
-        KV heads and which; low, high: the keys of the tile that any row sees; ramp: see
-        weights_of.
+        """keys, values: the layer's cache; table: block numbers of the tile's keys, and of later
+        ones, `blocks` in all; heads, head: KV heads and which; low, high: the keys of the tile
+        that any row sees; ramp: see weights_of.
         """
         key_bytes, value_bytes = head_dim * k_per_32, value_dim * v_per_32  # 32 slots a block
         wide, turned = scratch + BLOCK_AT, scratch + TURNED_AT
@@ -204,15 +218,20 @@ def make_tile(key_type, value_type):
         is_direct = rows <= DIRECT_ROWS and head_dim % 32 == 0 and value_dim % 32 == 0
         begin, end = low // BLOCK_SIZE, (high + BLOCK_SIZE - 1) // BLOCK_SIZE
         for block in range(begin, end):
-            matrix = keys + (i32(table, block) * heads + head) * key_bytes
+            place = i32(table, block) * heads + head
+            matrix = keys + place * key_bytes
             at = 4 * block * BLOCK_SIZE
+            ask_for_block(values + place * value_bytes, 0 if from_keys else value_bytes)
+            if block + 1 < blocks:
+                following = i32(table, block + 1) * heads + head
+                ask_for_block(keys + following * key_bytes, key_bytes)
             if is_direct and k_direct:
                 row_bytes = BLOCK_SIZE * k_bytes
-                scores_of_block(k_many, k_one, scratch, rows, matrix, row_bytes, head_dim, at)
+                scores_of_block(k_product, scratch, rows, matrix, row_bytes, head_dim, at)
             else:
                 widen_keys(matrix, wide, head_dim)
                 row_bytes = 4 * BLOCK_SIZE
-                scores_of_block(wide_many, wide_one, scratch, rows, wide, row_bytes, head_dim, at)
+                scores_of_block(wide_product, scratch, rows, wide, row_bytes, head_dim, at)
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         maxima = pointer(scratch + MAXIMA_AT, np.float32)
         sums = pointer(scratch + SUMS_AT, np.float32)
@@ -231,17 +250,15 @@ def make_tile(key_type, value_type):
             if from_keys:
                 widen_keys(keys + place * key_bytes, turned, seen)
                 turn(turned, wide, value_dim, padded)
-                values_of_block(wide_many, wide_one, scratch, rows, at, wide, 4 * padded, 4, padded)
+                values_of_block(wide_product, scratch, rows, at, wide, 4 * padded, 4, padded)
                 rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
             elif is_direct and v_direct:
                 row_bytes = value_dim * v_bytes
                 matrix = values + place * value_bytes
-                values_of_block(
-                    v_many, v_one, scratch, rows, at, matrix, row_bytes, v_bytes, value_dim
-                )
+                values_of_block(v_product, scratch, rows, at, matrix, row_bytes, v_bytes, value_dim)
             else:
                 widen_values(values + place * value_bytes, wide, value_dim, padded)
-                values_of_block(wide_many, wide_one, scratch, rows, at, wide, 4 * padded, 4, padded)
+                values_of_block(wide_product, scratch, rows, at, wide, 4 * padded, 4, padded)
                 rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
 
     return tile
