@@ -5,6 +5,7 @@ which keywords exist.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -91,13 +92,14 @@ def _hold_exclusive_bounds(schemas: list[dict[str, Any]]) -> None:
     """
     for (plain, exclusive, sign), (other, other_exclusive, _) in (_SIDES, _SIDES[::-1]):
         bounds = [_number(s.get(key)) for s in schemas for key in (other, other_exclusive)]
-        ends = [sign * bound for bound in bounds if bound is not None]
+        ends = sorted(sign * bound for bound in bounds if bound is not None)
         for schema in schemas:
             is_flag = schema.get(exclusive) is True  # draft 4
             bound = _number(schema.get(plain if is_flag else exclusive))
             if bound is None or not 0 <= sign * bound < _MOST_INSIDE or bound % 1:
                 continue
-            if any(sign * bound < end < sign * bound + 1 for end in ends):
+            after = bisect_right(ends, sign * bound)
+            if after < len(ends) and ends[after] < sign * bound + 1:
                 inside = sign * (sign * bound + _INSIDE)
                 if not is_flag:
                     del schema[exclusive]
@@ -110,13 +112,16 @@ def _check_multiples(schemas: list[tuple[str, dict[str, Any]]]) -> None:
     """llguidance reckons in 32 bits, and says nothing when they are too few."""
     found = [(w, value) for w, s in schemas if (value := _number(s.get("multipleOf"))) is not None]
     multiples = [Fraction(Decimal(str(value))) for _, value in found]
-    scale = math.lcm(*(_decimals(multiple) for multiple in multiples))
     for (where, value), multiple in zip(found, multiples, strict=True):
         if not 0 < multiple * _decimals(multiple) <= _MOST_MULTIPLE >= _decimals(multiple):
             raise _refused(where, f"multipleOf {value}")
-    common = math.lcm(*(int(multiple * scale) for multiple in multiples))
-    if len(found) > 1 and common > _MOST_COMMON and any(_combines(s) for _, s in schemas):
-        raise _refused(found[-1][0], f"multipleOf {found[-1][1]} beside others")
+    if len(found) < 2 or not any(_combines(s) for _, s in schemas):
+        return
+    scale, common = max(map(_decimals, multiples)), 1
+    for (where, value), multiple in zip(found, multiples, strict=True):
+        common = math.lcm(common, int(multiple * scale))
+        if common > _MOST_COMMON:
+            raise _refused(where, f"multipleOf {value} beside others")
 
 
 def _decimals(value: Fraction) -> int:

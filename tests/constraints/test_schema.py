@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from typing import Any
 
 import jsonschema
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema_specifications import REGISTRY
 
-from edgellm.constraints import embedded
+from edgellm.constraints import embedded, schema_text
 from edgellm.errors import RequestError
 from tests.constraints.following import compiled, matches, refused
 from tests.mock_model import EOG, VOCAB_SIZE
@@ -214,6 +215,16 @@ def test_multiples_that_never_meet_are_held() -> None:
     schema = {"properties": {"a": {"multipleOf": 0.01}, "b": {"multipleOf": 100000}}}
     assert matches('{"a": 1.25, "b": 300000}', json_schema=schema)
     assert not matches('{"a": 1.251}', json_schema=schema)
+
+
+def test_a_schema_of_many_parts_takes_no_longer_than_they_need() -> None:
+    parts = [
+        {"exclusiveMinimum": n, "maximum": n + 0.5, "multipleOf": n + 1} for n in range(20_000)
+    ]
+    began = time.monotonic()
+    assert "beside others" in refused(json_schema={"anyOf": parts, "allOf": [{}, {}]})
+    schema_text({"$defs": {str(n): {**part, "multipleOf": 1} for n, part in enumerate(parts)}})
+    assert time.monotonic() - began < 20
 
 
 def test_the_caller_keeps_the_schema_as_it_was() -> None:
