@@ -6,10 +6,11 @@ Front ends make their options, fields and panels from these. Knows nothing of wh
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from edgellm.errors import RequestError
+
+_MAX_FILE = 1 << 24  # bytes of a setting
 
 
 def _same(value: Any) -> Any:
@@ -146,8 +147,14 @@ def read_text(text: str) -> str:
     if not text.startswith("@"):
         return text
     try:
-        return Path(text[1:]).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with open(text[1:], "rb") as stream:
+            content = stream.read(_MAX_FILE + 1)
+        if len(content) > _MAX_FILE:
+            raise RequestError(
+                f"{text[1:]} has more than {_MAX_FILE >> 20} MiB: this is no setting"
+            )
+        return content.decode("utf-8")
+    except (OSError, ValueError) as error:
         raise RequestError(f"{text[1:]} cannot be read: {error}") from None
 
 

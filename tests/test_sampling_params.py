@@ -239,3 +239,5 @@ def test_a_text_may_be_in_a_file(tmp_path: Any) -> None:
     assert from_text(OPTIONS["json_schema"], f"@{file}") == "{}"
     with pytest.raises(RequestError, match="cannot be read"):
         from_text(OPTIONS["grammar"], f"@{tmp_path}/none")
+    with pytest.raises(RequestError, match="more than 16 MiB"):
+        from_text(OPTIONS["grammar"], "@/dev/zero")

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 def _perplexity(args: argparse.Namespace) -> int:
     from edgellm.eval.perplexity import perplexity
 
-    text = options.read_text(None if args.file == "-" else args.file)
+    text = options.read_text(args.file)
     options.fetch(args.model)
     loading = asdict(options.load_options(args, max_num_seqs=1))
     with load(args.model, **loading) as model, progress_bar("scoring") as watch:
@@ -67,7 +67,7 @@ def _kl(args: argparse.Namespace) -> int:
             "nothing to compare with: give --against MODEL2, --against-backend NAME, or both",
             "against",
         )
-    text = options.read_text(None if args.file == "-" else args.file)
+    text = options.read_text(args.file)
     other = args.model if args.against is None else args.against
     options.fetch(args.model)
     options.fetch(other)

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 def _wanted(args: argparse.Namespace) -> Wanted:
     items, calls = _lines(args, "choice", tasks.CHOICE), _lines(args, "calls", tasks.CALLS)
     wanted = Wanted(
-        text=None if args.text is None else options.read_text(_file(args.text)),
+        text=None if args.text is None else options.read_text(args.text),
         context=args.context,
         chunks=args.chunks,
         against=args.against,
@@ -103,10 +103,6 @@ def _lines(args: argparse.Namespace, name: str, own: str) -> list[str] | None:
     """Of the tasks that are asked for; None when they are not."""
     given = getattr(args, f"{name}_file")
     return tasks.lines(given, own) if given or getattr(args, name) else None
-
-
-def _file(path: str) -> str | None:
-    return None if path == "-" else path
 
 
 # key: (heading, how its value is shown)

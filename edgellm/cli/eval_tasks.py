@@ -11,4 +11,4 @@ def lines(path: str | None, own: str) -> list[str]:
     """The lines of a file (- is standard input), or of one of ours. RequestError: no UTF-8."""
     if path is None:
         return (files("edgellm.eval") / "tasks" / own).read_text("utf-8").splitlines()
-    return options.read_text(None if path == "-" else path).splitlines()
+    return options.read_text(path).splitlines()

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.backend not in ("cpu", "reference"):
         raise RequestError(f"backend is {args.backend!r}: expected cpu or reference", "backend")
-    text = options.read_text(None if args.file == "-" else args.file)
+    text = options.read_text(args.file)
     path = Path(args.output)
     check_free(path, args.force)
     backends = Backends(lambda note: print(f"edgellm: {note}", file=sys.stderr))

@@ -3,16 +3,17 @@
 import argparse
 import re
 import sys
-from pathlib import Path
 from typing import Any, Literal
 
 from edgellm.cli.progress import DownloadProgress
 from edgellm.errors import RequestError
 from edgellm.options import FLAG, Option, from_text
+from edgellm.paths import typed_path
 from edgellm.sampling_params import OPTIONS, SamplingParams, check_params
 from edgellm.types import DEFAULT_CONTEXT, LoadOptions
 
 _MAX_PORT = 65535
+_MAX_TEXT = 1 << 28  # bytes
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 # Settings that one answer on standard output has no use for, or that are given their own option.
@@ -45,7 +46,7 @@ def text(args: argparse.Namespace, name: str, otherwise: str = "") -> str:
         return _decoded(args.text.encode("utf-8", "surrogatepass"), name.upper())
     if args.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise RequestError(f"no {name}: give one, --file FILE or standard input{otherwise}", name)
-    return read_text(args.file)
+    return read_text("-" if args.file is None else args.file)
 
 
 def add_load_options(parser: argparse.ArgumentParser, context: int | None = None) -> None:
@@ -211,14 +212,17 @@ def fetch(model: str) -> None:
         find_model(model, progress)
 
 
-def read_text(path: str | None) -> str:
-    """A file, or without one standard input, as it is. RequestError when it is not UTF-8."""
-    if path is None:
-        return _decoded(sys.stdin.buffer.read(), "standard input")
-    return _decoded(Path(path).read_bytes(), path)
+def read_text(path: str) -> str:
+    """A file as it is; - is standard input. RequestError when it is not UTF-8, or has no end."""
+    if path == "-":
+        return _decoded(sys.stdin.buffer.read(_MAX_TEXT + 1), "standard input")
+    with typed_path(path).open("rb") as stream:
+        return _decoded(stream.read(_MAX_TEXT + 1), path)
 
 
 def _decoded(raw: bytes, name: str) -> str:
+    if len(raw) > _MAX_TEXT:
+        raise RequestError(f"{name} has more than {_MAX_TEXT >> 20} MiB: give a shorter text")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

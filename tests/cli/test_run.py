@@ -198,6 +198,19 @@ def test_input_that_is_not_text_is_refused(
     assert "standard input is not UTF-8 text: byte 2" in capsys.readouterr().err
 
 
+def test_a_text_without_end_is_refused(
+    script: Script,
+    model_file: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edgellm.cli.options._MAX_TEXT", 1 << 20)
+    for words, stdin in ((["--file", "/dev/zero"], None), ([], b"x" * (1 << 20) + b"x")):
+        script(stdin=stdin)
+        assert cli.main(["run", model_file, *words]) == 2
+        assert "has more than 1 MiB" in capsys.readouterr().err
+
+
 def test_an_unknown_model_is_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "no-such-model", "hi"]) == 2
     assert "no-such-model" in capsys.readouterr().err
