@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from edgellm.cli.options import size
+from edgellm.backends import Backends
+from edgellm.cli.options import read_text, size
 from edgellm.cli.output import byte_size, print_fields, print_json, print_table
 from edgellm.errors import RequestError
+from edgellm.eval.chunks import cut
 from edgellm.gguf_loader import GGUFFile, check_free, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.pull import resolve
@@ -23,9 +25,14 @@ from edgellm.quantize.plan import (
     parse_override,
     type_name,
 )
+from edgellm.quantize.probes import costs
 from edgellm.quantize.recipes import RECIPES
+from edgellm.quantize.strips import Array
 from edgellm.quantize.target import CANDIDATES, Target, plan_for
 from edgellm.quantize.write import Watch, check_output, write_quantized
+from edgellm.tokenizer import load_tokenizer
+
+_CONTEXT, _CHUNKS = 256, 3  # tokens of a text that tell what errors cost
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--candidates",
         metavar="TYPE,...",
         help=f"types to choose from for a target (default {','.join(CANDIDATES)})",
+    )
+    parser.add_argument(
+        "--calibrate",
+        metavar="FILE",
+        help="for a target: a text that tells, read once for each kind of tensor, what errors cost",
     )
     parser.add_argument(
         "--tensor-type",
@@ -79,8 +91,9 @@ def run(args: argparse.Namespace) -> int:
         raise RequestError(f"--threads is {args.threads}, expected 1 or more", "threads")
     if args.output is None and not args.dry_run:
         raise RequestError("no OUT: say which file to write, or --dry-run", "output")
-    if args.type is not None and args.candidates is not None:
-        raise RequestError("--candidates is for --target-size and --target-bpw", "candidates")
+    for name in ("candidates", "calibrate"):
+        if args.type is not None and getattr(args, name) is not None:
+            raise RequestError(f"--{name} is for --target-size and --target-bpw", name)
     if args.type is None and args.pure:
         raise RequestError("--pure is for --type: a target has types of its own", "pure")
     overrides = [parse_override(text) for text in args.tensor_type]
@@ -116,17 +129,35 @@ def _plan_for_target(
     types = CANDIDATES
     if args.candidates is not None:
         types = tuple(map(type_name, args.candidates.split(",")))
+    means = {} if importance is None else importance.means
+    told = None if args.calibrate is None else _costs(args, file, means)
     with _progress("trying types") as watch:
         plan, chosen = plan_for(
             file,
             Target(args.target_size, args.target_bpw),
             types,
-            {} if importance is None else importance.means,
+            means,
             args.threads or usable_threads(),
             overrides,
-            watch=watch,
+            told,
+            watch,
         )
     return plan, {name: choice.error for name, choice in chosen.items()}
+
+
+def _costs(
+    args: argparse.Namespace, file: GGUFFile, means: Mapping[str, Array]
+) -> dict[str, float]:
+    """What errors cost by kind of tensor, when the model reads the text of --calibrate."""
+    tokenizer = load_tokenizer(file)
+    ids = tokenizer.encode(read_text(args.calibrate))
+    chunks = cut(ids, tokenizer.bos_id if tokenizer.add_bos else None, _CONTEXT, _CHUNKS)
+    backends = Backends(_say)
+    try:
+        with _progress("reading") as watch:
+            return costs(file, chunks, means, backends, args.threads, watch)
+    finally:
+        backends.close()
 
 
 def _write(

@@ -49,7 +49,7 @@ def measure(
         for tensor in tensors:
             if watch:
                 watch(done, total, tensor.name)
-            values, driven = _sample(file, tensor, means.get(tensor.name))
+            values, driven = sample(file, tensor, means.get(tensor.name))
             formats = [f for f in map(by_name, types) if tensor.columns % f.block_size == 0]
             tried = [f for f in formats if f.type_id != tensor.type_id]
             errors = pool.map(partial(_error, tensor, values, driven), tried)
@@ -67,7 +67,7 @@ def measure(
     return found
 
 
-def _sample(file: GGUFFile, tensor: TensorInfo, means: Array | None) -> tuple[Array, Array | None]:
+def sample(file: GGUFFile, tensor: TensorInfo, means: Array | None) -> tuple[Array, Array | None]:
     """Rows spread over the whole tensor, and how strongly each of their columns is driven."""
     count = min(tensor.rows, max(1, _SAMPLE // tensor.columns))
     rows = np.linspace(0, tensor.rows - 1, count).astype(np.int64)
@@ -78,14 +78,19 @@ def _sample(file: GGUFFile, tensor: TensorInfo, means: Array | None) -> tuple[Ar
     return values, means[rows // tensor.shape[1] if len(means) > 1 else np.zeros_like(rows)]
 
 
-def _error(tensor: TensorInfo, values: Array, driven: Array | None, fmt: Format) -> float:
-    try:
-        stored = quantize_rows(fmt, values, driven)
-    except ValueError as error:
-        raise RequestError(f"tensor {tensor.name!r} to {fmt.name}: {error}") from None
-    lost = np.square(values - dequantize_rows(fmt, stored), dtype=np.float64)
+def relative_error(values: Array, back: Array, driven: Array | None) -> float:
+    """Of the products with what came back instead of `values`."""
+    lost = np.square(values - back, dtype=np.float64)
     whole = np.square(values, dtype=np.float64)
     if driven is not None:
         lost, whole = lost * driven, whole * driven
     energy = float(whole.sum())
     return float(lost.sum()) / energy if energy else 0.0
+
+
+def _error(tensor: TensorInfo, values: Array, driven: Array | None, fmt: Format) -> float:
+    try:
+        stored = quantize_rows(fmt, values, driven)
+    except ValueError as error:
+        raise RequestError(f"tensor {tensor.name!r} to {fmt.name}: {error}") from None
+    return relative_error(values, dequantize_rows(fmt, stored), driven)

@@ -7,6 +7,8 @@ A format file registers one or more `Format` rows. The functions of a row:
   much the squared error of each weight counts, float32 (n, block_size) above zero, or None when
   all count the same. Where ggml's reference rounds plainly, its bytes without importance. A type
   has no quantiser (None) when it is not offered.
+- `rounding`: how to fix a block's scales first and round its weights one by one, for quantisers
+  that make up for each weight's error in the next ones; None where weights cannot be told apart.
 - `unpack(src, q, scales, mins)`: one block, written in the part of Python that Numba compiles, so
   that it runs as it is on numpy arrays and, compiled, on raw pointers. It reads `src` (uint8,
   type_size bytes) and writes `q` (int8, block_size), `scales` and `mins` (float32, one per group)
@@ -16,12 +18,41 @@ A format file registers one or more `Format` rows. The functions of a row:
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Blocks = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Blocks whose scales are found: a weight is steps[group] * level + offsets[group].
+
+    found: what the type needs to store them. steps, offsets: float32 (n, groups).
+    """
+
+    found: Any
+    steps: Values
+    offsets: Values
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """fit(values, importance): the scales of blocks (n, block_size), of least error. nearest(values
+    in steps): the levels. pack(scales, levels (n, block_size)): the bytes; None: the levels that
+    the scales were found with."""
+
+    fit: Callable[[Values, Values | None], Scales]
+    nearest: Callable[[Values], Values]
+    pack: Callable[[Scales, Values | None], Blocks]
+
+    def quantize(self, values: Values, importance: Values | None = None) -> Blocks:
+        """A `quantize` of Format."""
+        return self.pack(self.fit(values, importance), None)
+
 
 _LARGEST = np.float32(2.0**40)  # far beyond what blocks can hold; squares of it are still finite
 _LEAST_IMPORTANCE = np.float32(1e-5)  # of a weight, in units of the largest of its block
@@ -40,6 +71,7 @@ class Format:
     unpack: Callable[..., None] | None = None
     group_size: int = 32  # weights that share a scale in `unpack`: 16 or 32
     has_min: bool = False
+    rounding: Rounding | None = None
 
     def row_bytes(self, columns: int) -> int:
         """Bytes of a row of `columns` weights."""

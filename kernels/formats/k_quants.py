@@ -14,21 +14,29 @@ bytes (Q4_K, Q5_K) or 64 (Q6_K). Plane p of Q3_K's and Q5_K's `high` belongs to 
 The 12 scale bytes are described at `_scales_and_mins` and `_signed_scales`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgellm.kernels.formats.fields import affine, halves, planes
-from edgellm.kernels.formats.format import Blocks, Format, Values
+from edgellm.kernels.formats.format import Blocks, Format, Rounding, Values
 from edgellm.kernels.formats.k_quants_write import (
-    quantize_q2_k,
-    quantize_q3_k,
-    quantize_q4_k,
-    quantize_q5_k,
-    quantize_q6_k,
+    fit_q2_k,
+    fit_q3_k,
+    fit_q4_k,
+    fit_q5_k,
+    fit_q6_k,
+    pack_q2_k,
+    pack_q3_k,
+    pack_q4_k,
+    pack_q5_k,
+    pack_q6_k,
 )
+from edgellm.kernels.formats.rounding import affine_rounding, scaled_rounding
 from edgellm.kernels.formats.scalar import half
+from edgellm.kernels.formats.search import integers
 from edgellm.kernels.formats.words import high_nibbles, load8, low_nibbles, store8
 
 
@@ -185,20 +193,41 @@ def unpack_q6_k(src: Any, q: Any, scales: Any, mins: Any) -> None:
             q[128 * h + 96 + j] = (second >> 4) + 16 * (high >> 6) - 32
 
 
-FORMATS = (
-    Format(
-        10,
-        "Q2_K",
+_Q2_K = affine_rounding(fit_q2_k, pack_q2_k, 3)
+_Q3_K = scaled_rounding(fit_q3_k, pack_q3_k, integers(-4, 3))
+_Q4_K = affine_rounding(fit_q4_k, pack_q4_k, 15)
+_Q5_K = affine_rounding(fit_q5_k, pack_q5_k, 31)
+_Q6_K = scaled_rounding(fit_q6_k, pack_q6_k, integers(-32, 31))
+
+
+def _format(
+    type_id: int,
+    name: str,
+    type_size: int,
+    dequantize: Callable[[Blocks], Values],
+    rounding: Rounding,
+    unpack: Callable[..., None],
+    group_size: int = 32,
+    has_min: bool = False,
+) -> Format:
+    return Format(
+        type_id,
+        name,
         256,
-        84,
-        dequantize_q2_k,
-        quantize_q2_k,
-        unpack_q2_k,
-        group_size=16,
-        has_min=True,
-    ),
-    Format(11, "Q3_K", 256, 110, dequantize_q3_k, quantize_q3_k, unpack_q3_k, group_size=16),
-    Format(12, "Q4_K", 256, 144, dequantize_q4_k, quantize_q4_k, unpack_q4_k, has_min=True),
-    Format(13, "Q5_K", 256, 176, dequantize_q5_k, quantize_q5_k, unpack_q5_k, has_min=True),
-    Format(14, "Q6_K", 256, 210, dequantize_q6_k, quantize_q6_k, unpack_q6_k, group_size=16),
+        type_size,
+        dequantize,
+        rounding.quantize,
+        unpack,
+        group_size,
+        has_min,
+        rounding,
+    )
+
+
+FORMATS = (
+    _format(10, "Q2_K", 84, dequantize_q2_k, _Q2_K, unpack_q2_k, group_size=16, has_min=True),
+    _format(11, "Q3_K", 110, dequantize_q3_k, _Q3_K, unpack_q3_k, group_size=16),
+    _format(12, "Q4_K", 144, dequantize_q4_k, _Q4_K, unpack_q4_k, has_min=True),
+    _format(13, "Q5_K", 176, dequantize_q5_k, _Q5_K, unpack_q5_k, has_min=True),
+    _format(14, "Q6_K", 210, dequantize_q6_k, _Q6_K, unpack_q6_k, group_size=16),
 )

@@ -62,6 +62,7 @@ def test_a_dry_run_writes_nothing(
         (["OUT", "--target-bpw", "5", "--pure"], "--pure is for --type"),
         (["OUT", "--target-bpw", "5", "--candidates", "Q8_0,Q9"], "there is no type 'Q9'"),
         (["OUT", "--type", "Q8_0", "--candidates", "Q8_0"], "--candidates is for"),
+        (["OUT", "--type", "Q8_0", "--calibrate", "MODEL"], "--calibrate is for"),
         (["nowhere/OUT", "--type", "Q8_0"], "cannot be written"),
     ],
 )

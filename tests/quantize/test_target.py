@@ -75,12 +75,10 @@ def test_what_is_asked_for_by_name_is_kept_and_paid_for(source: Path) -> None:
     assert plan.tensors[1].type == "Q8_0" and NAMES[1] not in chosen
 
 
-def test_what_counts_more_gets_more_bits(source: Path) -> None:
+def test_what_costs_more_gets_more_bits(source: Path) -> None:
     with open_gguf(source) as file:
-        plan, _ = plan_for(
-            file, Target(bits=4.6), CANDIDATES, {}, 1, counts=lambda n: 9.0 if n == NAMES[2] else 1
-        )
-    assert plan.tensors[2].nbytes > plan.tensors[0].nbytes
+        plan, _ = plan_for(file, Target(bits=4.6), CANDIDATES, {}, 1, costs={"ffn_down": 9.0})
+    assert plan.tensors[1].nbytes > plan.tensors[0].nbytes
 
 
 def test_a_target_that_cannot_be_met(source: Path) -> None:
