@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from edgellm.gguf_loader import GGUFFile, check_free, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.pull import resolve
 from edgellm.quantize.importance import Importance, read_importance
+from edgellm.quantize.moments import Moments
 from edgellm.quantize.plan import (
     Override,
     Plan,
@@ -32,7 +33,8 @@ from edgellm.quantize.target import CANDIDATES, Target, plan_for
 from edgellm.quantize.write import Watch, check_output, write_quantized
 from edgellm.tokenizer import load_tokenizer
 
-_CONTEXT, _CHUNKS = 256, 3  # tokens of a text that tell what errors cost
+_CALIBRATED = 256, 3  # tokens at a time of a text that tells what errors cost, and how often
+_COMPENSATED = 512, 16  # the same of one whose errors are made up for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,6 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--imatrix", metavar="FILE", help="an importance matrix (GGUF): what errors matter most"
+    )
+    parser.add_argument(
+        "--gptq",
+        metavar="FILE",
+        help="a text: matrices are rounded so that later weights make up for the errors of earlier "
+        "ones in what the model does with it (Q4_0 to Q5_1, IQ4_NL, Q2_K to Q6_K)",
     )
     parser.add_argument(
         "--threads", type=int, metavar="N", help="threads of the CPU (default all it may use)"
@@ -149,9 +157,7 @@ def _costs(
     args: argparse.Namespace, file: GGUFFile, means: Mapping[str, Array]
 ) -> dict[str, float]:
     """What errors cost by kind of tensor, when the model reads the text of --calibrate."""
-    tokenizer = load_tokenizer(file)
-    ids = tokenizer.encode(read_text(args.calibrate))
-    chunks = cut(ids, tokenizer.bos_id if tokenizer.add_bos else None, _CONTEXT, _CHUNKS)
+    chunks = _read(file, args.calibrate, *_CALIBRATED)
     backends = Backends(_say)
     try:
         with _progress("reading") as watch:
@@ -160,13 +166,27 @@ def _costs(
         backends.close()
 
 
+def _read(file: GGUFFile, path: str, context: int, chunks: int) -> list[list[int]]:
+    """The first chunks of a text, as the model's token ids."""
+    tokenizer = load_tokenizer(file)
+    bos = tokenizer.bos_id if tokenizer.add_bos else None
+    return cut(tokenizer.encode(read_text(path)), bos, context, chunks)
+
+
 def _write(
     args: argparse.Namespace, file: GGUFFile, plan: Plan, importance: Importance | None
 ) -> int:
     path = Path(args.output)
     check_output(file, path)
     check_free(path, args.force)
-    with _progress("quantising") as watch:
+    with ExitStack() as stack:
+        moments = None
+        if args.gptq is not None:
+            backends = Backends(_say)
+            stack.callback(backends.close)
+            chunks = _read(file, args.gptq, *_COMPENSATED)
+            moments = stack.enter_context(Moments(file, chunks, backends, args.threads))
+        watch = stack.enter_context(_progress("quantising"))
         return write_quantized(
             file,
             plan,
@@ -176,6 +196,7 @@ def _write(
             args.imatrix or "",
             args.force,
             watch,
+            moments,
         )
 
 

@@ -6,6 +6,7 @@ architecture and backend will do. Knows nothing of files of importance matrices 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from edgellm.backends import Backends
 from edgellm.gguf_loader import GGUFFile, TensorInfo
 from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES
-from edgellm.kernels.program import OpCall, Program, Weight
+from edgellm.kernels.program import OpCall, Program, Value, Weight
 from edgellm.kv_cache import HostStore, KVTypes, allocate
 from edgellm.model_runner import ModelRunner
 from edgellm.models import read_config, record
@@ -48,43 +49,72 @@ def collect(
     how many chunks are done.
     """
     program = record(file, read_config(file), context, ())
-    calls = list(_watched(program, file))
-    watched = {
-        str(value.index): value for call in calls for value in call.inputs if value.rows == "tokens"
-    }
-    program = replace(program, outputs={**program.outputs, **watched})
-    wanted = frozenset(watched)
-    blocks = -(-context // BLOCK_SIZE)
-    kind = CACHE_TYPES["f32" if backend == "reference" else "f16"]
-    kv = allocate(program, (blocks,) * len(program.kv_groups), KVTypes(kind, kind))
-    executable = backends.get(backend, threads).load(program, kv)
-    runner = ModelRunner(executable, program, HostStore(program, kv))
+    calls = list(products(program, file))
     found: dict[str, _Sums] = {}
-    tables = [list(range(blocks))] * len(program.kv_groups)
-    for number, ids in enumerate(chunks):
-        sequence = Sequence(
-            number, ids, len(ids), SamplingParams(), block_tables=tables, state_slot=0
-        )
-        while rest := len(ids) - sequence.num_computed_tokens:
-            count = min(rest, _STEP)
-            batch = replace(runner.pack([Chunk(sequence, count, "none")]), outputs=wanted)
-            values = executable.run(batch)
-            for call in calls:
-                _add(found, call, [values[str(value.index)] for value in call.inputs])
-            sequence.num_computed_tokens += count
-        if watch:
-            watch(number + 1)
-    runner.close()
+    with Reader(program, calls, context, backends, backend, threads) as reader:
+        for number, ids in enumerate(chunks):
+            for inputs in reader.read(ids, calls):
+                for call in calls:
+                    _add(found, call, [inputs[value.index] for value in call.inputs])
+            if watch:
+                watch(number + 1)
     return {name: _folded(seen, file.tensors[name]) for name, seen in found.items()}
 
 
-def _watched(program: Program, file: GGUFFile) -> Iterator[OpCall]:
+class Reader:
+    """Runs a program over texts and tells what some of its calls read; a context manager."""
+
+    def __init__(
+        self,
+        program: Program,
+        calls: Iterable[OpCall],
+        context: int,
+        backends: Backends,
+        backend: str = "cpu",
+        threads: int | None = None,
+    ) -> None:
+        """calls: those that may be asked for. context: tokens of a text at most."""
+        watched = {str(value.index): value for value in _inputs(calls)}
+        program = replace(program, outputs={**program.outputs, **watched})
+        blocks = -(-context // BLOCK_SIZE)
+        kind = CACHE_TYPES["f32" if backend == "reference" else "f16"]
+        kv = allocate(program, (blocks,) * len(program.kv_groups), KVTypes(kind, kind))
+        self._executable = backends.get(backend, threads).load(program, kv)
+        self._runner = ModelRunner(self._executable, program, HostStore(program, kv))
+        self._tables = [list(range(blocks))] * len(program.kv_groups)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.close()
+
+    def read(self, ids: list[int], calls: Iterable[OpCall]) -> Iterator[Mapping[int, Array]]:
+        """What these calls read, a few tokens at a time: rows by the index of the value."""
+        wanted = {str(value.index): value.index for value in _inputs(calls)}
+        sequence = Sequence(
+            0, ids, len(ids), SamplingParams(), block_tables=self._tables, state_slot=0
+        )
+        while rest := len(ids) - sequence.num_computed_tokens:
+            count = min(rest, _STEP)
+            packed = self._runner.pack([Chunk(sequence, count, "none")])
+            values = self._executable.run(replace(packed, outputs=frozenset(wanted)))
+            yield {index: values[name] for name, index in wanted.items()}
+            sequence.num_computed_tokens += count
+
+
+def _inputs(calls: Iterable[OpCall]) -> Iterator[Value]:
+    for call in calls:
+        yield from (value for value in call.inputs if value.rows == "tokens")
+
+
+def products(program: Program, file: GGUFFile) -> Iterator[OpCall]:
     """The products of every token with a matrix of the file; one of those that read the same."""
     seen = set()
     for call in program.calls:
         if call.op not in _PRODUCTS or call.inputs[0].rows != "tokens":
             continue
-        name = _tensor_name(call.weights[0])
+        name = tensor_name(call.weights[0])
         tensor = file.tensors.get(name)
         known = tensor is not None and tensor.columns == call.weights[0].columns
         if known and (name, call.inputs) not in seen:
@@ -92,7 +122,7 @@ def _watched(program: Program, file: GGUFFile) -> Iterator[OpCall]:
             yield call
 
 
-def _tensor_name(weight: Weight) -> str:
+def tensor_name(weight: Weight) -> str:
     """The tensor's, of a weight that may be some of its rows."""
     return weight.name.partition("[")[0]
 
@@ -107,7 +137,7 @@ def _folded(seen: _Sums, tensor: TensorInfo) -> Driven:
 
 def _add(found: dict[str, _Sums], call: OpCall, inputs: list[Array]) -> None:
     weight = call.weights[0]
-    name = _tensor_name(weight)
+    name = tensor_name(weight)
     matrices = int(call.attributes.get("experts", call.attributes.get("heads", 1)))
     if name not in found:
         found[name] = _Sums(np.zeros((matrices, weight.columns)), np.zeros(matrices, np.int64))

@@ -9,8 +9,11 @@ from threadpoolctl import threadpool_limits
 
 from edgellm.errors import GGUFError, RequestError
 from edgellm.gguf_loader import Chunks, GGUFFile, NewTensor, entry, write_gguf
-from edgellm.kernels.formats import by_id, by_name
+from edgellm.kernels.formats import by_id, by_name, dequantize_rows
+from edgellm.kernels.formats.format import Blocks
+from edgellm.quantize.gptq import compensated
 from edgellm.quantize.importance import Importance
+from edgellm.quantize.moments import Moments
 from edgellm.quantize.plan import Plan, Planned
 from edgellm.quantize.strips import Array, converted
 
@@ -35,9 +38,12 @@ def write_quantized(
     importance_name: str = "",
     replace: bool = False,
     watch: Watch | None = None,
+    moments: Moments | None = None,
 ) -> int:
     """Writes the plan and returns the new file's size.
 
+    moments: of what matrices are multiplied with: those that can be are then rounded so that the
+    error of each weight is made up for (GPTQ), a whole tensor in memory.
     GGUFError for the disk, or a file that is there already and is not to be replaced;
     RequestError for a tensor that cannot be written, or an output that is the input.
     """
@@ -64,7 +70,10 @@ def write_quantized(
             for planned in plan.tensors:
                 if watch:
                     watch(done, total, planned.tensor.name)
-                yield _chunks(file, planned, weights[planned.tensor.name], pool, threads)
+                if moments is not None and _can_compensate(planned, moments):
+                    yield [_compensated(file, planned, moments, threads)]
+                else:
+                    yield _chunks(file, planned, weights[planned.tensor.name], pool, threads)
                 file.give_back(planned.tensor.name)
                 done += planned.tensor.nbytes
             if watch:
@@ -101,6 +110,22 @@ def _weights(planned: Planned, means: Mapping[str, Array]) -> Array | None:
             f"{tensor.shape}: it is of another model"
         )
     return mean
+
+
+def _can_compensate(planned: Planned, moments: Moments) -> bool:
+    can = by_name(planned.type).rounding is not None
+    return can and not planned.is_copied and planned.tensor.name in moments
+
+
+def _compensated(file: GGUFFile, planned: Planned, moments: Moments, threads: int) -> Blocks:
+    tensor = planned.tensor
+    stored = file.data(tensor.name).reshape(tensor.rows, -1)
+    values = dequantize_rows(by_id(tensor.type_id), stored)
+    try:
+        with threadpool_limits(threads, "blas"):
+            return compensated(values, moments.of(tensor.name), by_name(planned.type))
+    except ValueError as error:
+        raise RequestError(f"tensor {tensor.name!r} to {planned.type}: {error}") from None
 
 
 def _chunks(

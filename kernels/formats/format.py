@@ -31,27 +31,29 @@ Values = npt.NDArray[np.float32]
 class Scales:
     """Blocks whose scales are found: a weight is steps[group] * level + offsets[group].
 
-    found: what the type needs to store them. steps, offsets: float32 (n, groups).
+    found: what the type needs to store them. steps, offsets: float32 (n, groups). levels: those
+    that the scales were found with, (n, block_size).
     """
 
     found: Any
     steps: Values
     offsets: Values
+    levels: Values
 
 
 @dataclass(frozen=True)
 class Rounding:
     """fit(values, importance): the scales of blocks (n, block_size), of least error. nearest(values
-    in steps): the levels. pack(scales, levels (n, block_size)): the bytes; None: the levels that
-    the scales were found with."""
+    in steps): the levels. pack(scales, levels (n, block_size)): the bytes."""
 
     fit: Callable[[Values, Values | None], Scales]
     nearest: Callable[[Values], Values]
-    pack: Callable[[Scales, Values | None], Blocks]
+    pack: Callable[[Scales, Values], Blocks]
 
     def quantize(self, values: Values, importance: Values | None = None) -> Blocks:
         """A `quantize` of Format."""
-        return self.pack(self.fit(values, importance), None)
+        scales = self.fit(values, importance)
+        return self.pack(scales, scales.levels)
 
 
 _LARGEST = np.float32(2.0**40)  # far beyond what blocks can hold; squares of it are still finite

@@ -25,6 +25,7 @@ from edgellm.kernels.formats.fields import (
     planes,
 )
 from edgellm.kernels.formats.format import Blocks, Format, Values
+from edgellm.kernels.formats.rounding import single_scale
 from edgellm.kernels.formats.scalar import half
 from edgellm.kernels.formats.search import as_half, codebook, fit_scale, inverse
 from edgellm.kernels.formats.super_blocks import fit_scaled
@@ -80,8 +81,12 @@ def quantize_iq4_nl(values: Values, importance: Values | None = None) -> Blocks:
     """The scale of least error."""
     w = np.ones_like(values) if importance is None else importance
     d = as_half(fit_scale(values, w, _LEVELS))
-    codes = _codes(_LEVELS.nearest(values * inverse(d), w))
-    return np.concatenate([half_bytes(d), pack_planes(codes.reshape(-1, 2, 16), 4)], axis=1)
+    return _pack_iq4_nl(d, _LEVELS.nearest(values * inverse(d), w))
+
+
+def _pack_iq4_nl(d: Values, levels: Values) -> Blocks:
+    codes = pack_planes(_codes(levels).reshape(-1, 2, 16), 4)
+    return np.concatenate([half_bytes(d), codes], axis=1)
 
 
 def quantize_iq4_xs(values: Values, importance: Values | None = None) -> Blocks:
@@ -96,6 +101,15 @@ def quantize_iq4_xs(values: Values, importance: Values | None = None) -> Blocks:
 
 
 FORMATS = (
-    Format(20, "IQ4_NL", 32, 18, dequantize_iq4_nl, quantize_iq4_nl, unpack_iq4_nl),
+    Format(
+        20,
+        "IQ4_NL",
+        32,
+        18,
+        dequantize_iq4_nl,
+        quantize_iq4_nl,
+        unpack_iq4_nl,
+        rounding=single_scale(_LEVELS, _pack_iq4_nl),
+    ),
     Format(23, "IQ4_XS", 256, 136, dequantize_iq4_xs, quantize_iq4_xs, unpack_iq4_xs),
 )

@@ -23,7 +23,8 @@ from edgellm.kernels.formats.fields import (
     halves,
     planes,
 )
-from edgellm.kernels.formats.format import Blocks, Format, Values
+from edgellm.kernels.formats.format import Blocks, Format, Rounding, Values
+from edgellm.kernels.formats.rounding import scale_and_minimum, single_scale
 from edgellm.kernels.formats.scalar import half
 from edgellm.kernels.formats.search import (
     as_half,
@@ -143,9 +144,13 @@ def _quantize_signed(values: Values, importance: Values | None, bits: int) -> Bl
         d = peak(values) / np.float32(-zero)
     else:
         d = as_half(fit_scale(values, importance, integers(-zero, zero - 1)))
-    stored = half_bytes(d)
     q = (values * inverse(d) + np.float32(zero + 0.5)).clip(0, 2 * zero - 1)
-    return np.concatenate([stored, _pack(q.astype(np.uint8), bits)], axis=1)
+    return _stored([d], q, bits)
+
+
+def _stored(halves_: list[Values], q: Values, bits: int) -> Blocks:
+    """The bytes of a block: halves, then weights that are whole numbers from 0 on."""
+    return np.concatenate([*map(half_bytes, halves_), _pack(q.astype(np.uint8), bits)], axis=1)
 
 
 def _quantize_with_min(values: Values, importance: Values | None, bits: int) -> Blocks:
@@ -160,9 +165,8 @@ def _quantize_with_min(values: Values, importance: Values | None, bits: int) -> 
     else:
         least = np.arange(top - 2, top + 1, 0.25).tolist()
         d, m = map(as_half, fit_affine(values, importance, top, least, free_min=True))
-    stored = [half_bytes(d), half_bytes(m)]
     q = ((values - m) * inverse(d) + np.float32(0.5)).clip(0, top)
-    return np.concatenate([*stored, _pack(q.astype(np.uint8), bits)], axis=1)
+    return _stored([d, m], q, bits)
 
 
 def quantize_q4_0(values: Values, importance: Values | None = None) -> Blocks:
@@ -193,10 +197,40 @@ def quantize_q8_0(values: Values, importance: Values | None = None) -> Blocks:
     return np.concatenate([stored, q.astype(np.int8).view(np.uint8)], axis=1)
 
 
+def _signed(bits: int) -> Rounding:
+    zero = 1 << (bits - 1)
+    levels = integers(-zero, zero - 1)
+    return single_scale(levels, lambda d, q: _stored([d], q + np.float32(zero), bits))
+
+
+def _with_min(bits: int) -> Rounding:
+    return scale_and_minimum((1 << bits) - 1, lambda d, m, q: _stored([d, m], q, bits))
+
+
 FORMATS = (
-    Format(2, "Q4_0", 32, 18, dequantize_q4_0, quantize_q4_0, unpack_q4_0),
-    Format(3, "Q4_1", 32, 20, dequantize_q4_1, quantize_q4_1, unpack_q4_1, has_min=True),
-    Format(6, "Q5_0", 32, 22, dequantize_q5_0, quantize_q5_0, unpack_q5_0),
-    Format(7, "Q5_1", 32, 24, dequantize_q5_1, quantize_q5_1, unpack_q5_1, has_min=True),
+    Format(2, "Q4_0", 32, 18, dequantize_q4_0, quantize_q4_0, unpack_q4_0, rounding=_signed(4)),
+    Format(
+        3,
+        "Q4_1",
+        32,
+        20,
+        dequantize_q4_1,
+        quantize_q4_1,
+        unpack_q4_1,
+        has_min=True,
+        rounding=_with_min(4),
+    ),
+    Format(6, "Q5_0", 32, 22, dequantize_q5_0, quantize_q5_0, unpack_q5_0, rounding=_signed(5)),
+    Format(
+        7,
+        "Q5_1",
+        32,
+        24,
+        dequantize_q5_1,
+        quantize_q5_1,
+        unpack_q5_1,
+        has_min=True,
+        rounding=_with_min(5),
+    ),
     Format(8, "Q8_0", 32, 34, dequantize_q8_0, quantize_q8_0, unpack_q8_0),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgellm.cli import main
+from edgellm.cli import main, quantize as quantize_command
 from edgellm.gguf_loader import open_gguf
 from tests.models.tiny import write_tiny
 
@@ -96,3 +96,26 @@ def test_a_size_instead_of_a_type(
     table = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert table[0][-1] == "ERROR"
     assert {row[3] for row in table if row[0].endswith("attn_q.weight")} <= {"Q8_0", "Q4_0", "F16"}
+
+
+def test_a_text_whose_errors_are_made_up_for(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def read(file: object, path: str, *sizes: int) -> list[list[int]]:
+        asked.append((path, *sizes))  # the model has no tokenizer
+        return [[1, 5, 3, 7, 2, 9, 11, 4] * 4]
+
+    monkeypatch.setattr(quantize_command, "_read", read)
+    plain, out, sized = (tmp_path / name for name in ("plain.gguf", "out.gguf", "sized.gguf"))
+    words = ["quantize", str(model), str(out), "--type", "Q4_0", "--gptq", "text"]
+    assert main(words) == 0
+    assert main(["quantize", str(model), str(plain), "--type", "Q4_0"]) == 0
+    with open_gguf(out) as file, open_gguf(plain) as other:
+        down = "blk.0.ffn_down.weight"
+        assert file.tensors[down].type_name == other.tensors[down].type_name == "Q4_0"
+        assert file.data(down).tobytes() != other.data(down).tobytes()
+    words = ["quantize", str(model), str(sized), "--target-bpw", "8", "--calibrate", "other"]
+    assert main(words) == 0
+    assert asked == [("text", 512, 16), ("other", 256, 3)]
