@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,10 +57,13 @@ def run(args: argparse.Namespace) -> int:
             size = write_converted(checkpoint, path, type_name, args.pre, args.force, watch)
         else:
             size = _write_quantised(checkpoint, path, type_name, args.pre, args.force, watch)
+    with open_gguf(path) as file:
+        types = Counter(tensor.type_name for tensor in file.tensors.values())
     if args.json:
-        print_json({"file": args.output, "file_size": size, "tensors": len(checkpoint.tensors)})
+        print_json({"file": args.output, "file_size": size, "tensors": dict(types)})
     else:
-        print_fields([("file", args.output), ("size", byte_size(size))])
+        counts = ", ".join(f"{count} {name}" for name, count in types.most_common())
+        print_fields([("file", args.output), ("size", byte_size(size)), ("tensors", counts)])
     return 0
 
 

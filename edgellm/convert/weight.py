@@ -163,15 +163,15 @@ def stacked(weights: Sequence[Weight]) -> Weight:
     """Tensors of one shape as the entries of a new first axis."""
     first = weights[0]
     for weight in weights:
-        if (weight.shape, weight.type) != (first.shape, first.type):
-            raise weight.wrong(f"is {weight.type}, expected {first.type} {first.shape} as others")
+        if weight.shape != first.shape:
+            raise weight.wrong(f"expected {first.shape} as others")
     whole = joined(weights)
     shape = (len(weights), *first.shape)
     return replace(whole, shape=shape) if len(first.shape) > 1 else reshaped(whole, shape)
 
 
 def joined(weights: Sequence[Weight]) -> Weight:
-    """Tensors one after another along the first axis; F32 when their types differ."""
+    """Tensors one after another along the first axis; decoded when their types differ."""
     first = weights[0]
     for weight in weights:
         if weight.columns != first.columns:
@@ -193,7 +193,8 @@ def joined(weights: Sequence[Weight]) -> Weight:
     shape = (sum(weight.shape[0] for weight in weights), *first.shape[1:])
     if one_type:
         return replace(first, shape=shape, read=read)
-    return Weight(first.origin, shape, "F32", "F32", read)
+    naturals = {weight.natural for weight in weights}
+    return Weight(first.origin, shape, "F32", first.natural if len(naturals) == 1 else "F16", read)
 
 
 def mapped(

@@ -23,7 +23,9 @@ def test_a_folder_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(words) == 2
     assert "already" in capsys.readouterr().err
     assert main([*words, "--force", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["file_size"] == out.stat().st_size
+    report = json.loads(capsys.readouterr().out)
+    assert report["file_size"] == out.stat().st_size
+    assert report["tensors"] == {"F32": 9, "F16": 16}
 
 
 @pytest.mark.parametrize(

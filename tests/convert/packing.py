@@ -56,9 +56,12 @@ def gptq(
     symmetric: bool = True,
     ordered: bool = False,
     version: int = 1,
+    group: int | None = GROUP,
 ) -> Packing:
-    codes, scales, zeros = grid(rows, columns, bits, symmetric, rng)
-    groups = np.arange(columns) // GROUP
+    """group: columns that share a scale, None is all of them."""
+    group = group or columns
+    codes, scales, zeros = grid(rows, columns, bits, symmetric, rng, group)
+    groups = np.arange(columns) // group
     if ordered:
         groups = rng.permutation(groups)
     values = scales.astype(np.float32)[:, groups] * (codes - zeros[:, groups])

@@ -46,6 +46,15 @@ KINDS: dict[str, tuple[Pack, dict[str, Any], str, float]] = {
     "gptq ordered": (
         partial(packing.gptq, ordered=True), {"quant_method": "gptq", "bits": 4}, "F16", 1,
     ),
+    "gptq groups of 64": (
+        partial(packing.gptq, group=64), {"quant_method": "gptq", "bits": 4}, "Q4_0", 0,
+    ),
+    "gptq groups of 16": (
+        partial(packing.gptq, group=16), {"quant_method": "gptq", "bits": 4}, "F16", 1,
+    ),
+    "gptq one group": (
+        partial(packing.gptq, group=None), {"quant_method": "gptq", "bits": 4}, "Q4_0", 0,
+    ),
     "gptq 2 bits": (partial(packing.gptq, bits=2), {"quant_method": "gptq", "bits": 2}, "Q4_0", 0),
     "gptq 3 bits": (partial(packing.gptq, bits=3), {"quant_method": "gptq", "bits": 3}, "Q4_0", 0),
     "gptq 8 bits": (partial(packing.gptq, bits=8), {"quant_method": "gptq", "bits": 8}, "Q8_0", 0),

@@ -20,6 +20,7 @@ from edgellm.convert.weight import (
     transposed,
 )
 from edgellm.errors import GGUFError
+from edgellm.kernels.formats import by_name, quantize_rows
 
 
 def array(*shape: int) -> Values:
@@ -67,6 +68,15 @@ def test_rows_in_any_order(rows: int, data: st.DataObject) -> None:
     assert np.array_equal(
         values(reordered(from_array("x", given_array), order)), given_array[order]
     )
+
+
+def test_tensors_of_several_types_become_floats() -> None:
+    values_of = array(2, 32)
+    blocks = quantize_rows(by_name("Q8_0"), values_of)
+    packed = Weight("x", (2, 32), "Q8_0", "Q8_0", lambda rows: blocks[rows])
+    both = stacked([from_array("y", values_of), packed])
+    assert (both.type, both.natural, both.shape) == ("F32", "F16", (2, 2, 32))
+    assert np.abs(values(both) - values_of).max() < 0.3
 
 
 def test_what_does_not_fit_is_named() -> None:

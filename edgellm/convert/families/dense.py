@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -135,7 +136,21 @@ _mistral = Family("llama", windowed, PAIRS, INNER, VISION)
 _ministral3_row = Family(_mistral3_name, ministral3, PAIRS, INNER, VISION)
 _qwen2vl_row = Family("qwen2vl", _qwen2vl, {}, INNER, VISION)
 
+
+def _without_output(row: Family) -> Family:
+    """The same model without its matrix for logits, as embedding models are published."""
+    return replace(
+        row,
+        renames={r"^(?!model\.)": "model."},
+        implied=lambda config: {"tie_word_embeddings": True},
+    )
+
+
 ROWS: Mapping[str, Family] = {
+    "LlamaModel": _without_output(_llama),
+    "MistralModel": _without_output(_mistral),
+    "Qwen2Model": _without_output(Family("qwen2", _qwen2)),
+    "Qwen3Model": _without_output(Family("qwen3", _qwen2)),
     "LlamaForCausalLM": _llama,
     "Jais2ForCausalLM": Family("jais2"),
     "Ministral3ForCausalLM": _ministral3_row,

@@ -34,6 +34,7 @@ def read(source: TokenizerFolder, rule: str | None) -> Tokens:
                 "tokenizer.ggml.pre": rule or rule_of(source),
                 "tokenizer.ggml.merges": [f"{left} {right}" for left, right in merges],
             },
+            adds={"bos": False, "eos": False},
         )
     return Tokens(
         "llama",

@@ -31,6 +31,7 @@ def special_keys(source: TokenizerFolder, tokens: Tokens, size: int) -> Keys:
             found["bos"] = first
         if last is not None and (found.get("eos") is None or first is not None):
             found["eos"] = last
+        adds["sep"] = False  # the last of a text is told as its end
     if tokens.model == "bert":  # the kind adds both by itself
         adds = {}
     keys: Keys = {f"tokenizer.ggml.{_ROLES[role]}_token_id": i for role, i in found.items()}

@@ -415,6 +415,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BASE, **DIM8, "sliding_window": 8, "num_hidden_layers": 6, "query_pre_attn_scalar": 8,
          "use_bidirectional_attention": True},
     ),
+    "llama-rows": ("LlamaModel", BASE),
+    "mistral-rows": ("MistralModel", {**BASE, "sliding_window": 4}),
+    "qwen2-rows": ("Qwen2Model", BASE),
+    "qwen3-rows": ("Qwen3Model", {**BASE, **DIM16}),
     "bert-scores": ("BertForSequenceClassification", {**ALL_HEADS, "num_labels": 3}),
     "modernbert-scores": (
         "ModernBertForSequenceClassification",

@@ -87,7 +87,10 @@ def byte_level(name: str, split: Callable[[], object], post: object = None, **mo
     if post is not None:
         tokenizer.post_processor = post
     tokenizer.decoder = decoders.ByteLevel()
-    _save(name, tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+    settings = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    if post is not None:
+        settings |= {"cls_token": "<s>", "sep_token": "</s>"}
+    _save(name, tokenizer, **settings)
 
 
 def sentencepiece_models() -> Iterator[None]:
