@@ -4,6 +4,7 @@ All index arithmetic between sequences and kernels lives here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -72,42 +73,36 @@ class ModelRunner:
         Every sequence must have blocks for all of its chunk. RequestError for a token id that
         the model does not have.
         """
-        counts = np.array([chunk.count for chunk in chunks], np.int32)
-        starts = np.array([chunk.sequence.num_computed_tokens for chunk in chunks], np.int32)
-        query_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        seq_lens = starts + counts
-        width = -(-int(seq_lens.max()) // BLOCK_SIZE)
-
-        positions = np.empty(query_start[-1], np.int32)
-        slot_mapping = np.empty((self.num_groups, query_start[-1]), np.int64)
+        query_start = [0, *accumulate(chunk.count for chunk in chunks)]
+        seq_lens = [chunk.sequence.num_computed_tokens + chunk.count for chunk in chunks]
+        width = -(-max(seq_lens) // BLOCK_SIZE)
         block_tables = np.zeros((self.num_groups, len(chunks), width), np.int32)
         ids: list[int] = []
-        for s, (chunk, start, end) in enumerate(zip(chunks, starts, seq_lens, strict=True)):
-            rows = slice(query_start[s], query_start[s + 1])
-            new_ids = chunk.sequence.token_ids[start:end]
+        positions: list[int] = []
+        slots: list[list[int]] = [[] for _ in range(self.num_groups)]
+        for s, (chunk, end) in enumerate(zip(chunks, seq_lens, strict=True)):
+            places = range(end - chunk.count, end)
+            new_ids = chunk.sequence.token_ids[places.start : end]
             if not 0 < chunk.count == len(new_ids):
                 raise ValueError(f"a chunk of {chunk.count} tokens with {len(new_ids)} to compute")
             ids += new_ids
-            positions[rows] = np.arange(start, end)
-            block, offset = np.divmod(positions[rows], BLOCK_SIZE)
-            used = -(-int(end) // BLOCK_SIZE)
+            positions += places
+            used = -(-end // BLOCK_SIZE)
             tables = chunk.sequence.block_tables
-            for group, table in zip(range(self.num_groups), tables, strict=True):
+            for group, (own, table) in enumerate(zip(slots, tables, strict=True)):
                 if len(table) < used:
                     raise ValueError(f"{end} tokens need {used} blocks and have {len(table)}")
                 block_tables[group, s, :used] = table[:used]
-                slot_mapping[group, rows] = (
-                    block_tables[group, s, block].astype(np.int64) * BLOCK_SIZE + offset
-                )
+                own += [table[p // BLOCK_SIZE] * BLOCK_SIZE + p % BLOCK_SIZE for p in places]
         return Batch(
             input_ids=self._checked(ids),
-            positions=positions,
-            query_start=query_start,
-            seq_lens=seq_lens,
-            slot_mapping=slot_mapping,
+            positions=np.array(positions, np.int32),
+            query_start=np.array(query_start, np.int32),
+            seq_lens=np.array(seq_lens, np.int32),
+            slot_mapping=np.array(slots, np.int64).reshape(self.num_groups, len(ids)),
             block_tables=block_tables,
             state_slots=self._state_slots(chunks),
-            logits_rows=np.fromiter(_logits_rows(chunks, query_start), np.int32),
+            logits_rows=np.array(_logits_rows(chunks, query_start), np.int32),
             adapter_scales=self._adapter_scales(chunks),
             outputs=_outputs(chunks),
         )
@@ -155,7 +150,9 @@ def _outputs(chunks: list[Chunk]) -> frozenset[str]:
     return frozenset(["logits"] * logits + ["hidden"] * hidden)
 
 
-def _logits_rows(chunks: list[Chunk], query_start: npt.NDArray[np.int32]) -> Iterable[int]:
-    for chunk, end in zip(chunks, query_start[1:].tolist(), strict=True):
+def _logits_rows(chunks: list[Chunk], query_start: list[int]) -> list[int]:
+    rows: list[int] = []
+    for chunk, end in zip(chunks, query_start[1:], strict=True):
         first = {"none": end, "last": end - 1, "all": end - chunk.count}[chunk.logits]
-        yield from range(first, end)
+        rows += range(first, end)
+    return rows
