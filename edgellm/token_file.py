@@ -3,11 +3,11 @@
 It lies where the socket would. Knows nothing of servers and clients.
 """
 
-import os
 import socket
 from pathlib import Path
 
 from edgellm.errors import ConnectionFailed
+from edgellm.new_file import new_file
 
 
 def has_unix_sockets() -> bool:
@@ -17,11 +17,8 @@ def has_unix_sockets() -> bool:
 
 def write_token_file(path: Path, address: str, token: str) -> None:
     """Makes the file, readable for this user alone, at once with all it holds."""
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{address}\n{token}\n")
-    os.replace(new, path)
+    with new_file(path, 0o600) as file:
+        file.write(f"{address}\n{token}\n".encode())
 
 
 def read_token_file(path: Path) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 They are the extra `clients`: large, and often at odds about the versions of what they share.
 """
 
+import gc
 import json
 import os
 import subprocess
@@ -19,6 +20,16 @@ from tests.server.serving import Running, running
 ASKED = [{"role": "user", "content": "Why?"}]
 
 pytestmark = pytest.mark.filterwarnings("default")  # those libraries' warnings are their own
+
+
+@pytest.fixture(autouse=True, scope="module")
+def collected() -> Iterator[None]:
+    """Connections that those libraries keep end here, where their warnings are their own."""
+    yield
+    if (litellm := sys.modules.get("litellm")) is not None:
+        litellm.in_memory_llm_clients_cache.flush_cache()
+        litellm.module_level_client.close()
+    gc.collect()
 
 
 @pytest.mark.parametrize("model", ["openai/mock", "ollama_chat/mock", "anthropic/mock"])
@@ -41,6 +52,16 @@ def test_langchain(server: Running) -> None:
     assert "".join(str(chunk.content) for chunk in chat.stream("Why?")) == SAID
 
 
+def test_litellm_knows_what_went_wrong(server: Running) -> None:
+    litellm = pytest.importorskip("litellm")
+    asked = {"model": "openai/mock", "api_base": f"{server.tcp}/v1", "api_key": "k"}
+    with pytest.raises(litellm.ContextWindowExceededError):
+        litellm.completion(**asked, messages=[{"role": "user", "content": "x" * 99}])
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    with pytest.raises(litellm.BadRequestError, match="only text can be read"):
+        litellm.completion(**asked, messages=[{"role": "user", "content": [image]}])
+
+
 @pytest.fixture(scope="module")
 def colour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     model = MockModel(says('{"colour": "blue"}'))
@@ -60,6 +81,35 @@ def test_instructor(colour: Running) -> None:
             model="mock", messages=ASKED, response_model=answer, temperature=0
         )
     assert done.colour == "blue"
+
+
+@pytest.mark.parametrize("mode", ["TOOLS", "RESPONSES_TOOLS"])
+def test_instructor_by_calls(tmp_path: Path, mode: str) -> None:
+    instructor = pytest.importorskip("instructor")
+    openai = pytest.importorskip("openai")
+    pydantic = pytest.importorskip("pydantic")
+    answer = pydantic.create_model("Answer", colour=(str, ...))
+    model = MockModel(says('{"name": "Answer", "arguments": {"colour": "blue"}}'))
+    manager = make_manager(model, context_length=4096, num_blocks=1100, token_budget=512)
+    with (
+        running(manager, tmp_path) as server,
+        openai.OpenAI(base_url=f"{server.tcp}/v1", api_key="k") as plain,
+    ):
+        client = instructor.from_openai(plain, mode=instructor.Mode[mode])
+        made = client.responses if mode == "RESPONSES_TOOLS" else client.chat.completions
+        given = {"input" if mode == "RESPONSES_TOOLS" else "messages": ASKED}
+        done = made.create(model="mock", response_model=answer, temperature=0, **given)
+    assert done.colour == "blue"
+
+
+def test_langchain_structures(colour: Running) -> None:
+    langchain_openai = pytest.importorskip("langchain_openai")
+    pydantic = pytest.importorskip("pydantic")
+    answer = pydantic.create_model("Answer", colour=(str, ...))
+    chat = langchain_openai.ChatOpenAI(
+        model="mock", base_url=f"{colour.tcp}/v1", api_key="k", temperature=0, max_tokens=99
+    )
+    assert chat.with_structured_output(answer, method="json_schema").invoke("?").colour == "blue"
 
 
 def test_llm(server: Running, tmp_path: Path) -> None:
