@@ -7,7 +7,6 @@ answers are drawn in small pieces.
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,21 +19,24 @@ from textual.widgets import Button, TextArea
 
 from edgellm.errors import EdgeLLMError
 from edgellm.tui.actions import ACTIONS, BY_NAME, Action
-from edgellm.tui.attachments import attach
-from edgellm.tui.chat import UNTITLED, Chat, Conversation, Message, as_openai, model_name, title_of
+from edgellm.tui.chat import Chat, Conversation, Message
+from edgellm.tui.desk import Desk
 from edgellm.tui.doors import Engine, Library
+from edgellm.tui.first_model import first_model
 from edgellm.tui.generation import Generation
+from edgellm.tui.handlers.prompt import ask
 from edgellm.tui.history import History, Store
 from edgellm.tui.palette import Actions
 from edgellm.tui.screens.models import ModelScreen
 from edgellm.tui.session import Session
+from edgellm.tui.status import status_of
 from edgellm.tui.themes import THEMES
 from edgellm.tui.widgets.attachment_bar import AttachmentBar
 from edgellm.tui.widgets.completions import Completions
 from edgellm.tui.widgets.conversation_list import ConversationList
 from edgellm.tui.widgets.editor import Editor
 from edgellm.tui.widgets.settings_panel import SettingsPanel
-from edgellm.tui.widgets.status_bar import Status, StatusBar
+from edgellm.tui.widgets.status_bar import StatusBar
 from edgellm.tui.widgets.transcript import Transcript
 from edgellm.types import LoadOptions
 
@@ -74,18 +76,18 @@ class ChatApp(App[None]):
         self.library = library
         self.history = History(history, self._history_failed)
         self.session = Session(engine, self._save_message, self._note, self._changed, load_options)
-        self.chat = Chat(Conversation(model=model))
+        self.desk = Desk(self.history, self.session, Chat(Conversation(model=model)))
         self.sidebar = ConversationList()
         self.transcript = Transcript()
         self.completions = Completions([(action.name, action.title) for action in ACTIONS])
         self.editor = Editor(self.completions)
         self.settings_panel = SettingsPanel()
-        self._attachments = AttachmentBar(self._count_tokens, self._context_length)
+        self._attachments = AttachmentBar(
+            lambda text: self.session.count_tokens(self.chat.conversation.model, text),
+            lambda: self.session.context_length(self.chat.conversation.model),
+        )
         self._status_bar = StatusBar(id="status")
         self.is_showing_archived = False
-        self._open: dict[int, Chat] = {}  # those that are shown or in which an answer is written
-        self._done: set[int] = set()  # conversations with an answer that nobody has seen
-        self._acceptance: dict[int, float | None] = {}  # by message, of answers of this run
         self._query = ""
         self._version = 0
         self._memory: int | None = None
@@ -109,10 +111,6 @@ class ChatApp(App[None]):
         """The message that has the focus."""
         view = self.transcript.focused_view
         return None if view is None else self.chat.messages.get(view.message.id)
-
-    def last(self, role: str) -> Message | None:
-        """The last message of that role on the branch that is shown."""
-        return next((m for m in reversed(self.chat.path()) if m.role == role), None)
 
     def show_sidebar(self, shown: bool) -> None:
         self.sidebar.set_class(not shown, "-hidden")
@@ -148,18 +146,11 @@ class ChatApp(App[None]):
 
     @work
     async def _choose_first_model(self) -> None:
-        """The model given, or that of the newest conversation; else the user chooses one."""
-        name = self.chat.conversation.model
+        name = self.chat.conversation.model or await first_model(self.library, self.history)
         if name is None:
-            offers = await asyncio.to_thread(self.library.offers)
-            stored = [offer.name for offer in offers if offer.path is not None]
-            used = [c.model for c in await self.history.ask(Store.conversations) if c.model]
-            name = next((model for model in used if model in stored or Path(model).is_file()), None)
-            name = name or next(iter(stored), None)
-            if name is None:
-                self.ask(ModelScreen(self.library, None, first=True), self.use_model)
-                return
-        await self.attempt(self.use_model(name))
+            self.ask(ModelScreen(self.library, None, first=True), self.use_model)
+        else:
+            await self.attempt(self.use_model(name))
 
     async def on_unmount(self) -> None:
         await self.session.close()
@@ -199,13 +190,14 @@ class ChatApp(App[None]):
 
     # The conversation that is shown.
 
+    @property
+    def chat(self) -> Chat:
+        """The conversation that is shown."""
+        return self.desk.chat
+
     async def open(self, chat: Chat) -> None:
         """Shows a conversation."""
-        left, self.chat = self.chat, chat
-        if left.id not in self.session.busy():
-            self._open.pop(left.id, None)
-        self._open[chat.id] = chat
-        self._done.discard(chat.id)
+        self.desk.show(chat)
         await self.refresh_chat()
         self._show_settings()
 
@@ -218,34 +210,15 @@ class ChatApp(App[None]):
     async def change(self, **changes: Any) -> None:
         """Changes fields of the conversation, and saves it if there is anything in it."""
         self.chat.change(**changes)
-        if self.chat.messages:
-            self.save_conversation()
+        self.desk.save()
         self._show_settings()
         await self.refresh_chat()
-
-    def put(self, message: Message) -> None:
-        """Adds a message at the head of the branch that is shown, and saves it."""
-        self._open[self.chat.id] = self.chat
-        self.chat.put(message)
-        self.history.tell(Store.save, self.chat.conversation, [message])
-
-    def forget(self, messages: list[int]) -> None:
-        """Deletes messages that are no longer in the conversation."""
-        self.history.tell(Store.remove_messages, messages)
-        self.save_conversation()
-
-    def save_conversation(self) -> None:
-        self.history.tell(Store.save, self.chat.conversation)
-
-    def leave_chat(self, chat: Chat) -> None:
-        """Keeps nothing of a conversation that has been deleted."""
-        self._open.pop(chat.id, None)
 
     async def answer(self, parent: int) -> None:
         """Begins an answer to a message."""
         model = self.chat.conversation.model
         message = Message("assistant", parent=parent, finish_reason=None, model=model)
-        self.put(message)
+        self.desk.put(message)
         self.session.begin(self.chat, message)
         self.transcript.anchor()
         await self.refresh_chat()
@@ -257,41 +230,15 @@ class ChatApp(App[None]):
         await self.change(model=name if name == info.name else info.path)
         self._show_settings()
 
-    async def prompt_ids(self, last: int | None) -> tuple[int, ...]:
-        """The conversation up to a message as token ids."""
-        path = self.chat.path(last) if last is not None else []
-        info = await self.session.model(self.chat.conversation.model)
-        client = await self.session.client()
-        return await client.chat_ids(
-            as_openai(self.chat.conversation.system, path), model=info.name
-        )
-
     @on(Editor.Submitted)
     def _submit(self, event: Editor.Submitted) -> None:
         name, _, argument = event.text.strip()[1:].partition(" ")
         if not event.text.startswith("/"):
-            self.run_worker(self.attempt(self._send(event.text)), group="actions")
+            self.run_worker(self.attempt(ask(self, event.text)), group="actions")
         elif name in BY_NAME:
             self.do(BY_NAME[name], argument.strip())
         else:
             self.notify(f"no command /{name}: / lists them", severity="warning", markup=False)
-
-    async def _send(self, text: str) -> None:
-        try:
-            content = await asyncio.to_thread(attach, text.strip())
-        except EdgeLLMError:
-            self.editor.put(text)
-            raise
-        if self.chat.conversation.model is None:
-            self.editor.put(text)
-            raise EdgeLLMError("choose a model first: Ctrl+L lists them")
-        await self.session.stop(self.chat)
-        self.history.tell(Store.say, text)
-        if self.chat.conversation.title == UNTITLED and not self.chat.messages:
-            self.chat.change(title=title_of(text))
-        question = Message("user", content, parent=self.chat.conversation.head)
-        self.put(question)
-        await self.answer(question.id)
 
     @on(TextArea.Changed, "#editor")
     def _show_attachments(self) -> None:
@@ -300,8 +247,7 @@ class ChatApp(App[None]):
     @on(SettingsPanel.Changed)
     def _set(self, event: SettingsPanel.Changed) -> None:
         self.chat.change(settings=event.settings)
-        if self.chat.messages:
-            self.save_conversation()
+        self.desk.save()
 
     @on(Button.Pressed, "#earlier")
     async def _show_earlier(self) -> None:
@@ -325,7 +271,7 @@ class ChatApp(App[None]):
         """Draws the list; what is in it."""
         found = await self.history.ask(Store.conversations, self._query, self.is_showing_archived)
         busy = self.session.busy()
-        self.sidebar.show(found, self.chat.id, busy, self._done, self.is_showing_archived)
+        self.sidebar.show(found, self.chat.id, busy, self.desk.unseen, self.is_showing_archived)
         return found
 
     @on(ConversationList.Searched)
@@ -340,8 +286,7 @@ class ChatApp(App[None]):
         await self._show_conversation(event.conversation)
 
     async def _show_conversation(self, conversation: int) -> None:
-        chat = self._open.get(conversation)
-        chat = chat or await self.history.ask(Store.load, conversation)
+        chat = await self.desk.find(conversation)
         if chat is None:
             self.notify("this chat has been deleted", severity="warning")
             await self._list()
@@ -367,15 +312,9 @@ class ChatApp(App[None]):
 
     def _changed(self, generation: Generation | None) -> None:
         """An answer has begun or ended, or a model is being loaded."""
-        if generation is not None:
-            chat, is_over = generation.chat, generation.message.finish_reason is not None
-            if is_over:
-                self._acceptance[generation.message.id] = generation.acceptance
-            if is_over and chat is not self.chat:
-                self._done.add(chat.id)
-                if chat.id not in self.session.busy():
-                    self._open.pop(chat.id, None)
-                self.bell()
+        is_over = generation is not None and generation.message.finish_reason is not None
+        if generation is not None and is_over and self.desk.ended(generation.chat):
+            self.bell()
         if self.is_running:
             self.call_later(self._after_change)
 
@@ -397,43 +336,5 @@ class ChatApp(App[None]):
     def _save_message(self, conversation: int, message: Message) -> None:
         self.history.tell(Store.save_message, conversation, message)
 
-    async def _count_tokens(self, text: str) -> int | None:
-        """How many tokens a text has; None while no model is loaded."""
-        info = self.session.known(self.chat.conversation.model)
-        if info is None:
-            return None
-        client = await self.session.client()
-        return len(await client.tokenize(text, add_special=False, model=info.name))
-
-    def _context_length(self) -> int | None:
-        """Tokens that the model's context holds; None while it is not loaded."""
-        info = self.session.known(self.chat.conversation.model)
-        return info.context_length if info else None
-
     def _show_status(self) -> None:
-        self._status_bar.status = self._status()
-
-    def _status(self) -> Status:
-        name = self.chat.conversation.model
-        info = self.session.known(name)
-        others = len(self.session.busy() - {self.chat.id})
-        status = Status(
-            model=model_name(name),
-            activity=self.session.activity,
-            context=info.context_length if info else 0,
-            memory=self._memory,
-            others=others,
-        )
-        generation = self.session.generation(self.chat)
-        if generation is not None:
-            return replace(status, used=generation.num_tokens, rate=generation.rate)
-        answer = self.last("assistant")
-        if answer is None:
-            return status
-        return replace(
-            status,
-            used=answer.prompt_tokens + len(answer.token_ids),
-            rate=answer.tokens_per_second,
-            first_token=answer.first_token,
-            acceptance=self._acceptance.get(answer.id),
-        )
+        self._status_bar.status = status_of(self.chat, self.session, self._memory)

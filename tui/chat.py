@@ -110,6 +110,10 @@ class Chat:
             at = path[-1].parent
         return path[::-1]
 
+    def last(self, role: str) -> Message | None:
+        """The last message of that role on the branch that is shown."""
+        return next((m for m in reversed(self.path()) if m.role == role), None)
+
     def children(self, parent: int | None) -> list[Message]:
         """The messages that follow one, oldest first; None: those that begin the conversation."""
         found = [message for message in self.messages.values() if message.parent == parent]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from edgellm.client import Client
 from edgellm.errors import ConnectionFailed, EdgeLLMError
-from edgellm.tui.chat import Chat, Message, model_name
+from edgellm.tui.chat import Chat, Message, as_openai, model_name
 from edgellm.tui.doors import Engine, Note
 from edgellm.tui.generation import Generation, Save
 from edgellm.tui.options import sampling_params
@@ -48,6 +48,7 @@ class Session:
     ) -> None:
         self.activity = ""  # what is done before an answer can begin
         self.models: dict[str, ModelInfo] = {}
+        self.acceptance: dict[int, float | None] = {}  # by message, of answers that ended here
         self._names: dict[str, str] = {}  # what was asked for: the loaded model's name
         self._engine = engine
         self._save = save
@@ -101,6 +102,26 @@ class Session:
     def known(self, name: str | None) -> ModelInfo | None:
         """The model, if it is loaded already."""
         return self.models.get(self._names.get(name or "", ""))
+
+    def context_length(self, name: str | None) -> int | None:
+        """Tokens that a model's context holds; None while it is not loaded."""
+        info = self.known(name)
+        return info.context_length if info else None
+
+    async def count_tokens(self, name: str | None, text: str) -> int | None:
+        """How many tokens a text has; None while the model is not loaded."""
+        info = self.known(name)
+        if info is None:
+            return None
+        client = await self.client()
+        return len(await client.tokenize(text, add_special=False, model=info.name))
+
+    async def prompt_ids(self, chat: Chat, last: int | None) -> tuple[int, ...]:
+        """A conversation up to a message as token ids."""
+        path = chat.path(last) if last is not None else []
+        info = await self.model(chat.conversation.model)
+        client = await self.client()
+        return await client.chat_ids(as_openai(chat.conversation.system, path), model=info.name)
 
     def begin(
         self,
@@ -174,6 +195,7 @@ class Session:
             self._checking = asyncio.create_task(self._check_engine())
 
     def _leave(self, generation: Generation) -> None:
+        self.acceptance[generation.message.id] = generation.acceptance
         left = [pair for pair in self._running[generation.chat.id] if pair[0] is not generation]
         if left:
             self._running[generation.chat.id] = left

@@ -51,7 +51,7 @@ async def test_several_conversations_are_answered_at_once(tmp_path: Path) -> Non
                 await until(pilot, lambda: not app.chat.messages)
         await until(pilot, lambda: client.running == 4)
         await until(pilot, lambda: listed(app) == [f"{BUSY} {name}" for name in "dcba"])
-        assert app._status().others == 3
+        assert app.query_one(StatusBar).status.others == 3
         client.gate.set()
         await finished(pilot)
         assert texts(pilot) == ["d", "the answer to d<"[:-1]]

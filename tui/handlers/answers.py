@@ -43,7 +43,7 @@ async def go_on(app: "ChatApp", _: str) -> None:
 
 async def edit(app: "ChatApp", _: str) -> None:
     """A question is asked anew on a branch of its own; an answer is changed as it stands."""
-    message = app.selected or app.last("user")
+    message = app.selected or app.chat.last("user")
     if message is None:
         raise RequestError("there is no message to edit yet")
     app.ask(
@@ -57,7 +57,7 @@ async def _edited(app: "ChatApp", message: Message, text: str) -> None:
         return
     await app.session.stop(app.chat)
     changed = replace(message, id=new_id(), content=text, created=time.time(), token_ids=())
-    app.put(changed)
+    app.desk.put(changed)
     if message.role == "user":
         await app.answer(changed.id)
     else:
@@ -82,7 +82,7 @@ async def _walk(app: "ChatApp", step: int) -> None:
             ids = [sibling.id for sibling in siblings]
             at = (ids.index(message.id) + step) % len(ids)
             app.chat.show_branch(siblings[at])
-            app.save_conversation()
+            app.desk.save()
             await app.refresh_chat()
             return
     raise RequestError("there are no branches here: answer again, or edit a message")
@@ -104,7 +104,7 @@ async def compare(app: "ChatApp", argument: str) -> None:
     pair = [Message("assistant", parent=parent, finish_reason=None, model=conversation.model)]
     pair.append(Message("assistant", parent=parent, finish_reason=None, model=model))
     for message in pair:
-        app.put(message)
+        app.desk.put(message)
     titles = (model_name(conversation.model), argument)
     generations = (
         app.session.begin(app.chat, pair[0]),
@@ -113,7 +113,7 @@ async def compare(app: "ChatApp", argument: str) -> None:
 
     async def keep(chosen: int) -> None:
         app.chat.change(head=generations[chosen].message.id)
-        app.save_conversation()
+        app.desk.save()
         await app.refresh_chat()
 
     app.ask(CompareScreen(generations, titles), keep)
@@ -126,7 +126,7 @@ async def alternatives(app: "ChatApp", _: str) -> None:
         raise RequestError("the answer is still being written: stop it first")
     info = await app.session.model(app.chat.conversation.model)
     client = await app.session.client()
-    prompt = await app.prompt_ids(message.parent)
+    prompt = await app.session.prompt_ids(app.chat, message.parent)
     params = sampling_params(app.chat.conversation.settings)
     manner = await manner_of(client, info.name, params, prompt)
     ids = (await begun_by(client, message, info.name, manner)).ids
@@ -135,7 +135,7 @@ async def alternatives(app: "ChatApp", _: str) -> None:
     async def take(chosen: tuple[int, int]) -> None:
         place, token = chosen
         other = Message("assistant", parent=message.parent, finish_reason=None, model=info.name)
-        app.put(other)
+        app.desk.put(other)
         begun = (*ids[:place], token)
         text = "".join(await client.pieces(begun, info.name))
         app.session.begin(app.chat, other, begun=Begun(begun, text))
@@ -150,7 +150,7 @@ async def delete(app: "ChatApp", _: str) -> None:
     if message is None:
         raise RequestError("there is no message to delete")
     await app.session.stop(app.chat)
-    app.forget(app.chat.remove(message))
+    app.desk.forget(app.chat.remove(message))
     await app.refresh_chat()
     app.editor.focus()
 
@@ -158,7 +158,7 @@ async def delete(app: "ChatApp", _: str) -> None:
 def _answer(app: "ChatApp") -> Message:
     """The answer that is meant."""
     chosen = app.selected
-    message = chosen if chosen and chosen.role == "assistant" else app.last("assistant")
+    message = chosen if chosen and chosen.role == "assistant" else app.chat.last("assistant")
     if message is None:
         raise RequestError("there is no answer yet")
     return message

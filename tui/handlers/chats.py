@@ -7,7 +7,6 @@ from textual.widgets import Input
 
 from edgellm.errors import RequestError
 from edgellm.tui.chat import UNTITLED, Chat, Conversation, new_id
-from edgellm.tui.history import Store
 from edgellm.tui.screens.ask import AskScreen, ConfirmScreen
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ async def fork(app: "ChatApp", _: str) -> None:
     for message in app.chat.path(last.id):
         reason = message.finish_reason or "abort"
         chat.put(replace(message, id=new_id(), parent=chat.conversation.head, finish_reason=reason))
-    app.history.tell(Store.save, chat.conversation, list(chat.messages.values()))
+    app.desk.add(chat)
     await app.open(chat)
 
 
@@ -70,8 +69,7 @@ async def remove(app: "ChatApp", _: str) -> None:
     async def sure(yes: bool) -> None:
         if yes:
             await app.session.stop(chat)
-            app.history.tell(Store.remove, chat.id)
-            app.leave_chat(chat)
+            app.desk.remove()
             await new(app, "")
 
     app.ask(ConfirmScreen("Delete the chat?", question, "deletes it"), sure)

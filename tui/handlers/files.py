@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from edgellm.errors import RequestError
 from edgellm.tui.attachments import mention
 from edgellm.tui.export import read_chats, to_json, to_markdown
-from edgellm.tui.history import Store
 from edgellm.tui.screens.ask import AskScreen
 
 if TYPE_CHECKING:
@@ -61,14 +60,14 @@ async def load(app: "ChatApp", path: str) -> None:
     for chat in chats:
         if chat.conversation.model is None:
             chat.change(model=app.chat.conversation.model)
-        app.history.tell(Store.save, chat.conversation, list(chat.messages.values()))
+        app.desk.add(chat)
     await app.open(chats[-1])
     if len(chats) > 1:
         app.notify(f"{len(chats)} chats from {path}")
 
 
 async def copy(app: "ChatApp", _: str) -> None:
-    message = app.selected or app.last("assistant")
+    message = app.selected or app.chat.last("assistant")
     if message is None:
         raise RequestError("there is no answer to copy yet")
     app.copy_to_clipboard(app.chat.messages[message.id].content)
@@ -82,7 +81,7 @@ async def copy_code(app: "ChatApp", _: str) -> None:
         app.copy_to_clipboard(focused.code.rstrip("\n") + "\n")
         app.notify("code copied")
         return
-    message = app.selected or app.last("assistant")
+    message = app.selected or app.chat.last("assistant")
     blocks = code_blocks(app.chat.messages[message.id].content) if message else []
     if not blocks:
         raise RequestError("there is no code block to copy here")

@@ -39,7 +39,9 @@ async def raw(app: "ChatApp", _: str) -> None:
     head = app.chat.head
     if head is None:
         raise RequestError("there is no prompt yet: ask something first")
-    ids = await app.prompt_ids(head.parent if head.role == "assistant" else head.id)
+    ids = await app.session.prompt_ids(
+        app.chat, head.parent if head.role == "assistant" else head.id
+    )
     await app.push_screen(RawPromptScreen(ids, await client.pieces(ids, info.name)))
 
 

@@ -1,0 +1,30 @@
+"""What becomes of a prompt: a command, or a question that is answered."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from edgellm.errors import EdgeLLMError, RequestError
+from edgellm.tui.attachments import attach
+from edgellm.tui.chat import UNTITLED, Message, title_of
+from edgellm.tui.history import Store
+
+if TYPE_CHECKING:
+    from edgellm.tui.app import ChatApp
+
+
+async def ask(app: "ChatApp", text: str) -> None:
+    """Sends a question. What cannot be sent stays in the editor."""
+    try:
+        content = await asyncio.to_thread(attach, text.strip())
+        if app.chat.conversation.model is None:
+            raise RequestError("choose a model first: Ctrl+L lists them")
+    except EdgeLLMError:
+        app.editor.put(text)
+        raise
+    await app.session.stop(app.chat)
+    app.history.tell(Store.say, text)
+    if app.chat.conversation.title == UNTITLED and not app.chat.messages:
+        app.chat.change(title=title_of(text))
+    question = Message("user", content, parent=app.chat.conversation.head)
+    app.desk.put(question)
+    await app.answer(question.id)
