@@ -78,8 +78,7 @@ def test_attention_in_chunks(
         assert_same_bits(prompt_rows(only, program, cache, way), expected)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", ["Q5_0", "F16"])
+@pytest.mark.parametrize(("variant", "name"), [("cpu", "Q5_0"), ("gpu", "Q5_0"), ("gpu", "F16")])
 def test_products_of_experts(
     backends: Mapping[str, OpenCLBackend], variant: str, name: str
 ) -> None:

@@ -160,10 +160,10 @@ def test_programs_are_stored_by_source(tmp_path: Path, monkeypatch: pytest.Monke
     if not devices.found():
         pytest.skip("no OpenCL device")
     monkeypatch.setattr("pyopencl.characterize.has_src_build_cache", lambda device: False)
-    key = KernelKey("activation", "activate_relu", definitions=(("NUMBERS", 0),))
-    other = KernelKey("activation", "activate_relu", definitions=(("NUMBERS", 32),))
+    key = KernelKey("hadamard", "hadamard", definitions=(("SIZE", 32), ("FACTOR", "1.0f")))
+    other = KernelKey("hadamard", "hadamard", definitions=(("SIZE", 64), ("FACTOR", "1.0f")))
     stored = []
-    for wanted in (key, key, other):
+    for wanted in (key, key, other):  # in a new process, as it were
         OpenCLBackend(tmp_path, variant=VARIANTS["gpu"])._context.kernel(wanted)
         stored.append(len(list(tmp_path.rglob("binary"))))
     assert stored == [1, 1, 2]

@@ -8,7 +8,6 @@ import pytest
 from edgellm.kernels.opencl import OpenCLBackend
 from edgellm.kernels.opencl.ops import fusions
 from edgellm.kernels.opencl.plan import Plan
-from edgellm.kernels.opencl.variant import VARIANTS
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import Program, Weight
 from tests.kernels.cpu.programs import VOCABULARY, normal, pack, storage, stored, streams
@@ -55,14 +54,19 @@ def run(backend: OpenCLBackend, program: Program, cache: str) -> tuple[np.ndarra
     """Outputs of a sequence in steps of many rows and few, and the number of launches."""
     (stream,) = streams(np.random.default_rng(1), 1, LENGTH, 1)
     executable = backend.load(program, storage(program, 16, cache, cache))
-    rows = [executable.run(pack([(stream, n)]))["logits"] for n in (LENGTH - 8, 1, 5, 1, 1)]
+    rows = [executable.run(pack([(stream, n)]))["logits"] for n in (LENGTH - 2, 1, 1)]
     return np.concatenate(rows), len(executable._plan.launches)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+# Where keys are split, what is left needs a launch more.
 @pytest.mark.parametrize(
-    ("is_normed", "types", "most"),
-    [(False, "f16", (14, 15)), (True, "f16", (17, 18)), (False, "q8_0", (21, 22))],
+    ("variant", "is_normed", "types", "most"),
+    [
+        ("cpu", False, "f16", 14),
+        ("cpu", False, "q8_0", 21),
+        ("gpu", False, "f16", 15),
+        ("gpu", True, "f16", 18),
+    ],
 )
 def test_fused_launches(
     backends: Mapping[str, OpenCLBackend],
@@ -70,11 +74,11 @@ def test_fused_launches(
     variant: str,
     is_normed: bool,
     types: str,
-    most: tuple[int, int],
+    most: int,
 ) -> None:
     program = layer(is_normed)
     got, launches = run(backends[variant], program, types)
-    assert launches == most[variant == "gpu"]  # where keys are split, what is left needs one more
+    assert launches == most
     monkeypatch.setattr(fusions, "FUSIONS", ())
     monkeypatch.setattr(Plan, "new_records", lambda plan, x: None)
     want, more = run(backends[variant], program, types)
