@@ -77,6 +77,8 @@ def test_a_window_of_zero_is_none(tmp_path: Path) -> None:
 def test_local_layers_have_their_own_rope_base(tmp_path: Path) -> None:
     assert config_of(tmp_path, "gemma3").local_rope_base == 10000.0
     assert config_of(tmp_path, "gemma3", rope__freq_base_swa=500.0).local_rope_base == 500.0
+    for name in ("mimo2", "step35"):
+        assert config_of(tmp_path, name, rope__freq_base_swa=None).local_rope_base == 10000.0
 
 
 def test_a_soft_cap_counts_only_where_the_family_has_one(tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ ROWS: Mapping[str, Architecture] = {
     "mimo2": Architecture(
         rope="split",
         local_rope=True,
+        local_rope_base=10000.0,
         gating="sigmoid",
         normalize_gates=True,
         absent=("attn_q.bias", "attn_k.bias", "attn_v.bias"),
@@ -204,6 +205,7 @@ ROWS: Mapping[str, Architecture] = {
     "step35": Architecture(
         rope="split",
         local_rope=True,
+        local_rope_base=10000.0,
         rotary_divisor=2,
         gating="sigmoid",
         unused=MLP_BESIDE_EXPERTS,
