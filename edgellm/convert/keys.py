@@ -43,7 +43,6 @@ CONTEXT = (
 )
 _YARN = {
     "extrapolation_factor": "yarn_ext_factor",
-    "attention_factor": "yarn_attn_factor",
     "beta_fast": "yarn_beta_fast",
     "beta_slow": "yarn_beta_slow",
 }
@@ -128,6 +127,10 @@ def _scaling(s: Settings) -> Keys:
             given = rope.optional_number(name)
             if given is not None:
                 keys[f"rope.scaling.{key}"] = given
+        magnitude = rope.optional_number("attention_factor")
+        if magnitude is not None:  # GGUF's comes on top of yarn's own
+            own = 1 + 0.1 * math.log(max(rope.number("factor", 1.0), 1.0))
+            keys["rope.scaling.attn_factor"] = magnitude / own
     return keys
 
 

@@ -111,11 +111,6 @@ def decays_as_column(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
         yield from as_column(new, one, s)
 
 
-def left_out(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
-    """Tensors that are no part of the text model."""
-    yield from ()
-
-
 def zero_left_out(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Biases that the model has no place for, as long as they are zero."""
     if weight.floats(np.arange(weight.rows)).any():

@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 
-from edgellm.convert.families import delta, dense, encoders, experts, gemma, older, recurrent
+from edgellm.convert.families import (
+    delta,
+    dense,
+    encoders,
+    experts,
+    gemma,
+    latent,
+    older,
+    recurrent,
+)
 from edgellm.convert.families.family import Family
 
 FAMILIES: Mapping[str, Family] = {
@@ -10,6 +19,7 @@ FAMILIES: Mapping[str, Family] = {
     **gemma.ROWS,
     **older.ROWS,
     **experts.ROWS,
+    **latent.ROWS,
     **recurrent.ROWS,
     **delta.ROWS,
     **encoders.ROWS,

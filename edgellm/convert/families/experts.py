@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 
-from edgellm.convert.families.dense import INNER, VISION, granite, hunyuan, qwen3vl, scales
+from edgellm.convert.families.dense import INNER, VISION, granite, hunyuan, qwen3vl
 from edgellm.convert.families.family import EXPERTS, PAIRS, Family
 from edgellm.convert.keys import Keys, common, decoder, rotary, windows
 from edgellm.convert.moves import (
     Named,
     as_named,
     gate_and_up,
-    latent_keys_and_values,
     turned,
     turned_gate_and_up,
     without_ones,
@@ -17,8 +16,8 @@ from edgellm.convert.moves import (
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, reshaped, transposed
 
-_SOFTMAX, _SIGMOID = 1, 2  # numbers of expert_gating_func
-_NAMED = {r"e_score_correction_bias$": as_named("{layer}.exp_probs_b.bias", without_ones)}
+SOFTMAX, SIGMOID = 1, 2  # numbers of expert_gating_func
+NAMED = {r"e_score_correction_bias$": as_named("{layer}.exp_probs_b.bias", without_ones)}
 
 
 def _mixtral(s: Settings) -> Keys:
@@ -26,10 +25,10 @@ def _mixtral(s: Settings) -> Keys:
 
 
 def _sigmoid(s: Settings) -> Keys:
-    return decoder(s) | {"expert_gating_func": _SIGMOID}
+    return decoder(s) | {"expert_gating_func": SIGMOID}
 
 
-def _groups(s: Settings) -> Keys:
+def groups(s: Settings) -> Keys:
     """Experts that are chosen by groups first."""
     groups = s.optional_integer("n_group")
     if not groups or groups == 1:
@@ -40,42 +39,8 @@ def _groups(s: Settings) -> Keys:
     }
 
 
-def latent(s: Settings) -> Keys:
-    """Attention over latents: one head of keys, as wide as the latent and the positions."""
-    rank, position = s.integer("kv_lora_rank"), s.integer("qk_rope_head_dim")
-    keys = common(s) | rotary(s, position)
-    keys |= {
-        "attention.head_count_kv": 1,
-        "attention.kv_lora_rank": rank,
-        "attention.key_length": rank + position,
-        "attention.value_length": rank,
-        "attention.key_length_mla": s.integer("qk_nope_head_dim") + position,
-        "attention.value_length_mla": s.integer("v_head_dim"),
-        "leading_dense_block_count": s.optional_integer("first_k_dense_replace") or 0,
-    }
-    queries = s.optional_integer("q_lora_rank")
-    if queries:
-        keys["attention.q_lora_rank"] = queries
-    multiplier = s.rope.optional_number("mscale_all_dim")
-    if multiplier:
-        keys["rope.scaling.yarn_log_multiplier"] = 0.1 * multiplier
-    keys.pop("rope.scaling.yarn_attn_factor", None)  # made of the multiplier
-    return keys
-
-
-def _deepseek2(s: Settings) -> Keys:
-    keys = latent(s)
-    if not s.flag("rope_interleave", True):
-        raise s.wrong("rope_interleave", False, "true: other orders of rotation are not known")
-    return keys | _groups(s) | {"expert_gating_func": _SOFTMAX}
-
-
-def _deepseek3(s: Settings) -> Keys:
-    return _deepseek2(s) | {"expert_gating_func": _SIGMOID}
-
-
 def _glm4moe(s: Settings) -> Keys:
-    return _sigmoid(s) | _groups(s)
+    return _sigmoid(s) | groups(s)
 
 
 def _gpt_oss(s: Settings) -> Keys:
@@ -110,29 +75,6 @@ def _llama4(s: Settings) -> Keys:
     }
 
 
-def _mistral4(s: Settings) -> Keys:
-    keys = latent(s) | {"expert_gating_func": _SOFTMAX}
-    growth = s.rope.optional_number("llama_4_scaling_beta")
-    return keys | ({} if growth is None else {"attention.temperature_scale": growth})
-
-
-def _minicpm3(s: Settings) -> Keys:
-    """Keys and values are made of latents, and have as many heads as queries."""
-    plain, position = s.integer("qk_nope_head_dim"), s.integer("qk_rope_head_dim")
-    return (
-        common(s)
-        | rotary(s, position)
-        | {
-            "attention.head_count_kv": s.kv_heads,
-            "attention.kv_lora_rank": s.integer("kv_lora_rank"),
-            "attention.q_lora_rank": s.integer("q_lora_rank"),
-            "attention.key_length": plain + position,
-            "attention.value_length": s.integer("v_head_dim"),
-        }
-        | scales(s)
-    )
-
-
 def _hunyuan(s: Settings) -> Keys:
     keys = hunyuan(s)
     used = {i for i in (s.value("moe_topk"),) if not isinstance(i, list)} | set(s.items("moe_topk"))
@@ -155,7 +97,7 @@ def _mellum(s: Settings) -> Keys:
 def _exaone(s: Settings) -> Keys:
     shared = s.optional_integer("num_shared_experts") or 0
     width = shared * s.integer("moe_intermediate_size")
-    keys = _sigmoid(s) | windows(s) | _groups(s)
+    keys = _sigmoid(s) | windows(s) | groups(s)
     return keys | {"expert_shared_feed_forward_length": width}
 
 
@@ -178,7 +120,7 @@ def _cohere2moe(s: Settings) -> Keys:
     dense = next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
     shared = s.optional_integer("num_shared_experts") or 0
     width = s.integer("intermediate_size")
-    gating = _SIGMOID if s.text("expert_selection_fn") == "sigmoid" else _SOFTMAX
+    gating = SIGMOID if s.text("expert_selection_fn") == "sigmoid" else SOFTMAX
     keys = (
         decoder(s)
         | windows(s)
@@ -303,26 +245,20 @@ _QWEN3VL = {
     r"experts\.down_proj$": _either_way_down,
 }
 _llama4_row = Family("llama4", _llama4, _LLAMA4, INNER, VISION)
-_DEEPSEEK = {r"kv_b_proj\.weight$": latent_keys_and_values, **EXPERTS, **_NAMED}
 
 ROWS: Mapping[str, Family] = {
     "AfmoeForCausalLM": Family("afmoe", _afmoe, _AFMOE),
     "Cohere2MoeForCausalLM": Family("cohere2moe", _cohere2moe, EXPERTS, names_of="qwen2moe"),
     "MellumForCausalLM": Family("mellum", _mellum, EXPERTS, names_of="qwen3moe"),
     "DbrxForCausalLM": Family("dbrx", _dbrx, _DBRX),
-    "ExaoneMoeForCausalLM": Family("exaone-moe", _exaone, {**EXPERTS, **_NAMED}),
-    "Glm4MoeLiteForCausalLM": Family("deepseek2", _deepseek3, _DEEPSEEK),
+    "ExaoneMoeForCausalLM": Family("exaone-moe", _exaone, {**EXPERTS, **NAMED}),
     "HunYuanMoEV1ForCausalLM": Family("hunyuan-moe", _hunyuan, EXPERTS),
     "Llama4ForCausalLM": _llama4_row,
     "Llama4ForConditionalGeneration": _llama4_row,
-    "MiniCPM3ForCausalLM": Family("minicpm3", _minicpm3),
-    "Mistral4ForCausalLM": Family("mistral4", _mistral4, _DEEPSEEK),
     "Qwen3VLMoeForConditionalGeneration": Family("qwen3vlmoe", qwen3vl, _QWEN3VL, INNER, VISION),
-    "DeepseekV2ForCausalLM": Family("deepseek2", _deepseek2, _DEEPSEEK),
-    "DeepseekV3ForCausalLM": Family("deepseek2", _deepseek3, _DEEPSEEK),
-    "Dots1ForCausalLM": Family("dots1", _sigmoid, {**EXPERTS, **_NAMED}),
-    "Ernie4_5_MoeForCausalLM": Family("ernie4_5-moe", _ernie, {**EXPERTS, **_NAMED}),
-    "Glm4MoeForCausalLM": Family("glm4moe", _glm4moe, {**EXPERTS, **_NAMED}),
+    "Dots1ForCausalLM": Family("dots1", _sigmoid, {**EXPERTS, **NAMED}),
+    "Ernie4_5_MoeForCausalLM": Family("ernie4_5-moe", _ernie, {**EXPERTS, **NAMED}),
+    "Glm4MoeForCausalLM": Family("glm4moe", _glm4moe, {**EXPERTS, **NAMED}),
     "GptOssForCausalLM": Family("gpt-oss", _gpt_oss, _GPT_OSS),
     "GraniteMoeForCausalLM": Family("granitemoe", _granitemoe, _GRANITE_MOE),
     "GraniteMoeSharedForCausalLM": Family("granitemoe", _granitemoe, _GRANITE_MOE),
@@ -330,5 +266,5 @@ ROWS: Mapping[str, Family] = {
     "OlmoeForCausalLM": Family("olmoe", moves=EXPERTS),
     "Qwen2MoeForCausalLM": Family("qwen2moe", _qwen2moe, EXPERTS),
     "Qwen3MoeForCausalLM": Family("qwen3moe", _qwen2moe, EXPERTS),
-    "MiniMaxM2ForCausalLM": Family("minimax-m2", _sigmoid, {**EXPERTS, **_NAMED}),
+    "MiniMaxM2ForCausalLM": Family("minimax-m2", _sigmoid, {**EXPERTS, **NAMED}),
 }

@@ -186,6 +186,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "qwen3": ("Qwen3ForCausalLM", {**BASE, **DIM16}),
     "qwen3-yarn": ("Qwen3ForCausalLM", {**BASE, **DIM16, "rope_parameters": YARN}),
+    "qwen3-yarn-factor": (
+        "Qwen3ForCausalLM",
+        {**BASE, **DIM16, "rope_parameters": {**YARN, "attention_factor": 0.8}},
+    ),
     "seed-oss": ("SeedOssForCausalLM", {**BASE, **DIM8}),
     "smollm3": ("SmolLM3ForCausalLM", {**BASE, "num_hidden_layers": 4}),
     # Of the kind of GPT.
@@ -237,6 +241,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "DeepseekV3ForCausalLM",
         {**BASE, **EXPERTS, **LATENT, "n_group": 4, "topk_group": 2, "norm_topk_prob": True,
          "routed_scaling_factor": 2.5},
+    ),
+    "deepseek3-yarn": (
+        "DeepseekV3ForCausalLM",
+        {**BASE, **EXPERTS, **LATENT, "n_group": 4, "topk_group": 2,
+         "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}},
     ),
     "dots1": (
         "Dots1ForCausalLM",
