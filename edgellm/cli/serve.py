@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import logging
+import math
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from edgellm.errors import CatalogError, RequestError
 from edgellm.manager import Manager
 from edgellm.model_loader import KEEP_ALIVE
 from edgellm.paths import typed_path
+from edgellm.ready import check_options
 from edgellm.server.guard import is_loopback
 from edgellm.server.listen import Listener, inherited_listeners, private_listener, tcp_listener
 from edgellm.server.serve import serve
@@ -94,10 +96,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    load = options.load_options(args, max_num_seqs=args.parallel)
+    check_options(load)  # before a request asks for a model
+    settings = _settings(args)
     for model in args.models:
         options.fetch(model)
-    load = options.load_options(args, max_num_seqs=args.parallel)
-    settings = _settings(args)
     sys.setswitchinterval(_SWITCH_SECONDS)
     if args.log:
         _log_requests()
@@ -130,6 +133,12 @@ def _settings(args: argparse.Namespace) -> Settings:
     keys = [*(args.api_key or ()), *filter(None, [os.environ.get(KEY_VARIABLE)])]
     if not all(keys):
         raise RequestError("an API key is empty: leave --api-key out, or give one", "api_key")
+    if args.max_requests < 1:
+        raise RequestError(
+            f"--max-requests is {args.max_requests}: at least 1 is expected", "max_requests"
+        )
+    if not 0 < args.timeout < math.inf:
+        raise RequestError(f"--timeout is {args.timeout}: more than 0 is expected", "timeout")
     return Settings(
         api_keys=tuple(keys),
         hosts=tuple(args.allow_host or ()),
