@@ -67,7 +67,7 @@ RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in laye
 
 # Rooms that see less than their layer would let them.
 ONLY = {
-    "tui": {"client", "dialects", "types", "sampling_params", "options", "errors"},
+    "tui": {"client", "dialects", "types", "sampling_params", "options", "errors", "paths"},
     "lsp": {"client", "types", "config", "errors", "version", "indent"},
     "gguf_loader": {"errors", "new_file"},
     "kernels.formats": {"errors"},

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm.errors import RequestError
+from edgellm.paths import typed_path
 
 MAX_BYTES = 1 << 20  # of all files of one message; more fits no context
 _MAX_FILES = 200
@@ -46,7 +47,7 @@ def read(path: str) -> list[Attachment]:
 
     RequestError when it cannot be read, is no text, or is more than MAX_BYTES.
     """
-    where = Path(path).expanduser()
+    where = typed_path(path)
     if not where.is_dir():
         try:
             return [Attachment(path, _text(where, path))]

@@ -28,7 +28,7 @@ def spend(
     if left < 0:
         raise RequestError(
             f"the smallest that these types give is {budget - left:,} bytes of weights and "
-            f"{budget:,} are wanted: allow smaller types, or more bytes",
+            f"there is room for {max(0, budget):,}: allow smaller types, or more bytes",
             "target_size",
         )
     steps: list[tuple[float, int, str, int]] = []

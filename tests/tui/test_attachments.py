@@ -62,6 +62,11 @@ def test_what_cannot_be_attached_is_told(folder: Path, prompt: str, says: str) -
         attach(prompt)
 
 
+def test_the_home_of_nobody_is_no_file() -> None:
+    with pytest.raises(RequestError, match="~nosuchuser"):
+        attachments.read("~nosuchuser/x")
+
+
 def test_all_files_together_have_a_limit(folder: Path) -> None:
     for name in ("one", "two"):
         (folder / name).write_text("x" * (attachments.MAX_BYTES * 2 // 3))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgellm.errors import RequestError
+from edgellm.paths import typed_path
 from edgellm.tui.attachments import mention
 from edgellm.tui.export import read_chats, to_json, to_markdown
 from edgellm.tui.screens.ask import AskScreen
@@ -24,7 +25,7 @@ async def attach(app: "ChatApp", path: str) -> None:
         screen = AskScreen("Attach a file or a folder", placeholder="path")
         app.ask(screen, lambda text: attach(app, text.strip() or "."))
         return
-    if not Path(path).expanduser().exists():
+    if not typed_path(path).exists():
         raise RequestError(f"{path}: no such file or folder")
     app.editor.put(f"{app.editor.text.rstrip()} {mention(path)} ".lstrip())
 
@@ -36,7 +37,7 @@ async def save(app: "ChatApp", path: str) -> None:
         screen = AskScreen("Save as", f"{title or 'chat'}.md", placeholder="name.md or name.json")
         app.ask(screen, lambda text: save(app, text.strip() or "chat.md"))
         return
-    file = Path(path).expanduser()
+    file = typed_path(path)
     text = to_json(app.chat) if file.suffix == ".json" else to_markdown(app.chat)
     try:
         await asyncio.to_thread(_write_new, file, text)
@@ -52,7 +53,7 @@ async def load(app: "ChatApp", path: str) -> None:
         screen = AskScreen("Open saved chats", placeholder="name.json")
         app.ask(screen, lambda text: load(app, text.strip() or "."))
         return
-    text = await asyncio.to_thread(_read, Path(path).expanduser())
+    text = await asyncio.to_thread(_read, typed_path(path))
     try:
         chats = await asyncio.to_thread(read_chats, text)
     except RequestError as error:
@@ -106,7 +107,7 @@ async def schema(app: "ChatApp", path: str) -> None:
 async def _set_schema(app: "ChatApp", path: str) -> None:
     settings = {k: v for k, v in app.chat.conversation.settings.items() if k != "json_schema"}
     if path:
-        text = await asyncio.to_thread(_read, Path(path).expanduser())
+        text = await asyncio.to_thread(_read, typed_path(path))
         settings["json_schema"] = _checked(path, text)
     await app.change(settings=settings)
     app.notify(f"answers follow {path}" if path else "answers are free again")
