@@ -30,7 +30,7 @@ from edgellm.quantize.probes import costs
 from edgellm.quantize.recipes import RECIPES
 from edgellm.quantize.strips import Array
 from edgellm.quantize.target import CANDIDATES, Target, plan_for
-from edgellm.quantize.write import Watch, check_output, write_quantized
+from edgellm.quantize.write import Watch, can_compensate, check_output, write_quantized
 from edgellm.tokenizer import load_tokenizer
 
 _CALIBRATED = 256, 3  # tokens at a time of a text that tells what errors cost, and how often
@@ -185,7 +185,10 @@ def _write(
             backends = Backends(_say)
             stack.callback(backends.close)
             chunks = _read(file, args.gptq, *_COMPENSATED)
-            moments = stack.enter_context(Moments(file, chunks, backends, args.threads))
+            names = {one.tensor.name for one in plan.tensors if can_compensate(one)}
+            moments = stack.enter_context(
+                Moments(file, chunks, backends, args.threads, names=names)
+            )
         watch = stack.enter_context(_progress("quantising"))
         return write_quantized(
             file,

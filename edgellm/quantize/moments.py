@@ -4,7 +4,7 @@ A moment is as large as its columns squared, so they are not all held at once: t
 text again for the next ones, as many as fit. Knows nothing of how weights are rounded.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 import numpy as np
@@ -31,8 +31,10 @@ class Moments:
         backends: Backends,
         threads: int | None = None,
         held: int = HELD,
+        names: Container[str] | None = None,
     ) -> None:
-        """chunks: token ids, each read by itself."""
+        """chunks: token ids, each read by itself. names: of tensors that may be asked for; None:
+        all that are multiplied with every token."""
         context = max(map(len, chunks))
         program = record(file, read_config(file), context, ())
         by_name = {
@@ -40,7 +42,8 @@ class Moments:
             for call in products(program, file)
             if call.op == "matmul"
         }
-        self._calls = {name: by_name[name] for name in file.tensors if name in by_name}
+        wanted = by_name if names is None else [name for name in by_name if name in names]
+        self._calls = {name: by_name[name] for name in file.tensors if name in wanted}
         self._chunks, self._held = chunks, held
         self._found: dict[int, Array] = {}  # by the index of the value
         self._reader = Reader(program, self._calls.values(), context, backends, "cpu", threads)

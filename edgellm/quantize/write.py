@@ -70,7 +70,7 @@ def write_quantized(
             for planned in plan.tensors:
                 if watch:
                     watch(done, total, planned.tensor.name)
-                if moments is not None and _can_compensate(planned, moments):
+                if moments is not None and _is_compensated(planned, moments):
                     yield [_compensated(file, planned, moments, threads)]
                 else:
                     yield _chunks(file, planned, weights[planned.tensor.name], pool, threads)
@@ -112,9 +112,13 @@ def _weights(planned: Planned, means: Mapping[str, Array]) -> Array | None:
     return mean
 
 
-def _can_compensate(planned: Planned, moments: Moments) -> bool:
-    can = by_name(planned.type).rounding is not None
-    return can and not planned.is_copied and planned.tensor.name in moments
+def can_compensate(planned: Planned) -> bool:
+    """Whether its errors can be made up for, where moments are known."""
+    return not planned.is_copied and by_name(planned.type).rounding is not None
+
+
+def _is_compensated(planned: Planned, moments: Moments) -> bool:
+    return can_compensate(planned) and planned.tensor.name in moments
 
 
 def _compensated(file: GGUFFile, planned: Planned, moments: Moments, threads: int) -> Blocks:

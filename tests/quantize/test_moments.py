@@ -42,6 +42,10 @@ def test_they_are_those_of_the_inputs(tmp_path: Path, held: int) -> None:
                 np.testing.assert_allclose(found, found.T, atol=1e-4)
                 if part != "ffn_down":
                     np.testing.assert_allclose(found, x.T @ x, rtol=1e-3, atol=1e-3)
+            with Moments(file, CHUNKS, backends, names={"blk.1.ffn_up.weight"}) as few:
+                assert "blk.1.ffn_up.weight" in few and "blk.0.attn_q.weight" not in few
+                want = few.of("blk.1.ffn_up.weight")
+                np.testing.assert_array_equal(want, moments.of("blk.1.ffn_up.weight"))
             assert "token_embd.weight" not in moments and "blk.1.ffn_up.weight" in moments
             later = moments.of("blk.1.ffn_up.weight")
             assert np.linalg.eigvalsh(later.astype(np.float64)).min() > -1e-3 * np.trace(later)
