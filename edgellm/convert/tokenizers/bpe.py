@@ -10,11 +10,11 @@ from edgellm.convert.tokenizers.tokens import (
     NO_SCORE,
     Token,
     Tokens,
-    Type,
     byte_or_normal,
     with_added,
 )
 from edgellm.errors import GGUFError, RequestError
+from edgellm.tokenizer.vocab import TokenType
 
 # What changes bytes before they are merged, and has no place in GGUF.
 _LOSSY = ("Lowercase", "StripAccents", "BertNormalizer", "Precompiled", "NFKD")
@@ -69,8 +69,8 @@ def _over_characters(
     fallback = bool(source.model.get("byte_fallback"))
     tokens = {}
     for i, text in by_id.items():
-        kind = byte_or_normal(text) if fallback else Type.NORMAL
-        kind = Type.UNKNOWN if text == source.model.get("unk_token") else kind
+        kind = byte_or_normal(text) if fallback else TokenType.NORMAL
+        kind = TokenType.UNKNOWN if text == source.model.get("unk_token") else kind
         tokens[i] = Token(text, kind, scores.get(text, NO_SCORE))
     return with_added(tokens, source.added)
 
@@ -93,8 +93,8 @@ def adds_space(source: TokenizerFolder) -> bool:
     )
 
 
-def _type(source: TokenizerFolder, text: str) -> Type:
-    return Type.UNKNOWN if text == source.model.get("unk_token") else Type.NORMAL
+def _type(source: TokenizerFolder, text: str) -> TokenType:
+    return TokenType.UNKNOWN if text == source.model.get("unk_token") else TokenType.NORMAL
 
 
 def _refuse_lossy(source: TokenizerFolder) -> None:

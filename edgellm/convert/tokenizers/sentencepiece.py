@@ -5,8 +5,9 @@ import numpy as np
 from edgellm.convert.keys import Keys
 from edgellm.convert.tokenizers.folder import TokenizerFolder
 from edgellm.convert.tokenizers.protobuf import BPE, UNIGRAM
-from edgellm.convert.tokenizers.tokens import Token, Tokens, Type, with_added
+from edgellm.convert.tokenizers.tokens import Token, Tokens, with_added
 from edgellm.errors import GGUFError
+from edgellm.tokenizer.vocab import TokenType
 
 _NAMES = {BPE: "llama", UNIGRAM: "t5"}
 
@@ -19,7 +20,7 @@ def read(source: TokenizerFolder) -> Tokens:
         raise GGUFError(
             f"{pieces.path}: is a model of type {pieces.model_type}, expected Unigram or BPE"
         )
-    tokens = {i: Token(p.text, Type(p.type), p.score) for i, p in enumerate(pieces.pieces)}
+    tokens = {i: Token(p.text, TokenType(p.type), p.score) for i, p in enumerate(pieces.pieces)}
     more: Keys = {
         "tokenizer.ggml.pre": "default",
         "tokenizer.ggml.add_space_prefix": pieces.add_dummy_prefix,

@@ -2,32 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import numpy as np
 
 from edgellm.convert.keys import Keys
 from edgellm.convert.tokenizers.folder import Added
+from edgellm.tokenizer.vocab import SPACE, TokenType
 
-SPACE = "\u2581"
 NO_SCORE = -1e6  # of tokens that no merge makes
-
-
-class Type(IntEnum):
-    """GGUF's types of tokens."""
-
-    NORMAL = 1
-    UNKNOWN = 2
-    CONTROL = 3
-    USER_DEFINED = 4
-    UNUSED = 5
-    BYTE = 6
 
 
 @dataclass(frozen=True)
 class Token:
     text: str
-    type: Type
+    type: TokenType
     score: float = 0.0
 
 
@@ -46,7 +34,7 @@ class Tokens:
     def keys(self, size: int) -> Keys:
         """For a model of `size` tokens; those that it lacks are unused."""
         all_tokens = [
-            self.by_id.get(i, Token(f"[PAD{i}]", Type.UNUSED, NO_SCORE)) for i in range(size)
+            self.by_id.get(i, Token(f"[PAD{i}]", TokenType.UNUSED, NO_SCORE)) for i in range(size)
         ]
         keys: Keys = {
             "tokenizer.ggml.model": self.model,
@@ -71,16 +59,16 @@ def with_added(
     found = dict(tokens)
     for i, one in added.items():
         known = tokens.get(i)
-        if known is not None and known.type == Type.UNKNOWN and known.text == one.text:
+        if known is not None and known.type == TokenType.UNKNOWN and known.text == one.text:
             continue
         if one.special:
-            found[i] = Token(one.text, Type.CONTROL, known.score if known else NO_SCORE)
+            found[i] = Token(one.text, TokenType.CONTROL, known.score if known else NO_SCORE)
         else:
             text = one.text.replace(SPACE, " ") if plain_spaces else one.text
-            found[i] = Token(text, Type.USER_DEFINED, known.score if known else NO_SCORE)
+            found[i] = Token(text, TokenType.USER_DEFINED, known.score if known else NO_SCORE)
     return found
 
 
-def byte_or_normal(text: str) -> Type:
+def byte_or_normal(text: str) -> TokenType:
     """<0xNN> stands for a byte where bytes are a fallback."""
-    return Type.BYTE if len(text) == 6 and text.startswith("<0x") else Type.NORMAL
+    return TokenType.BYTE if len(text) == 6 and text.startswith("<0x") else TokenType.NORMAL

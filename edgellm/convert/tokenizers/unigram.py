@@ -5,8 +5,9 @@ from base64 import b64decode
 from edgellm.convert.tokenizers.bpe import adds_space
 from edgellm.convert.tokenizers.folder import TokenizerFolder
 from edgellm.convert.tokenizers.sentencepiece import unigram_keys
-from edgellm.convert.tokenizers.tokens import Token, Tokens, Type, byte_or_normal, with_added
+from edgellm.convert.tokenizers.tokens import Token, Tokens, byte_or_normal, with_added
 from edgellm.errors import GGUFError
+from edgellm.tokenizer.vocab import TokenType
 
 
 def read(source: TokenizerFolder, rule: str | None) -> Tokens:
@@ -16,8 +17,8 @@ def read(source: TokenizerFolder, rule: str | None) -> Tokens:
     tokens = {}
     try:
         for i, (text, score) in enumerate(source.model["vocab"]):
-            kind = byte_or_normal(text) if fallback else Type.NORMAL
-            tokens[i] = Token(str(text), Type.UNKNOWN if i == unknown else kind, float(score))
+            kind = byte_or_normal(text) if fallback else TokenType.NORMAL
+            tokens[i] = Token(str(text), TokenType.UNKNOWN if i == unknown else kind, float(score))
         charsmap = b"".join(
             b64decode(step["precompiled_charsmap"], validate=True)
             for step in source.steps("normalizer")

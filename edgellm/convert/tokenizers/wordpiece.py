@@ -5,8 +5,9 @@ Tokens that words begin with get a mark in front, and those inside words lose th
 
 from edgellm.convert.keys import Keys
 from edgellm.convert.tokenizers.folder import TokenizerFolder
-from edgellm.convert.tokenizers.tokens import SPACE, Token, Tokens, Type
+from edgellm.convert.tokenizers.tokens import Token, Tokens
 from edgellm.errors import GGUFError
+from edgellm.tokenizer.vocab import SPACE, TokenType
 
 
 def read(source: TokenizerFolder, rule: str | None) -> Tokens:
@@ -19,11 +20,11 @@ def read(source: TokenizerFolder, rule: str | None) -> Tokens:
     tokens = {}
     for text, i in [*vocab.items(), *((one.text, i) for i, one in source.added.items())]:
         if i in special:
-            tokens[i] = Token(text, Type.CONTROL)
+            tokens[i] = Token(text, TokenType.CONTROL)
         elif text.startswith(inside):
-            tokens[i] = Token(text.removeprefix(inside), Type.NORMAL)
+            tokens[i] = Token(text.removeprefix(inside), TokenType.NORMAL)
         else:
-            tokens[i] = Token(SPACE + text, Type.NORMAL)
+            tokens[i] = Token(SPACE + text, TokenType.NORMAL)
     return Tokens("bert", tokens, {"tokenizer.ggml.pre": "default", **_normalizer(source)})
 
 
