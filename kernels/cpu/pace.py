@@ -13,8 +13,10 @@ from pathlib import Path
 
 from edgellm.linux import read_file
 
-WINDOW = 0.05  # seconds of steps from one decision to the next
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds until more threads are tried again
+WINDOW = 0.05  # seconds of steps from one look to the next
+SETTLING = 2  # windows after threads were woken: the system first puts some on one core
+PATIENCE = 3  # windows in a row that must say so before fewer threads run
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 16.0  # seconds until more threads are tried again
 # Of n threads, each on a core for a part p of the time, all are for a part p ** n or so, and n
 # times as much is then done. Half of them do more when p ** (n / 2) is below 1 / 2; somewhat more
 # is asked for, since they take each other's place, too.
@@ -45,8 +47,9 @@ class Pace:
         self._most = threads
         self._waited, self.now = waited, now
         self._pause = FIRST_PAUSE
-        self._raise_at: float | None = None  # when to try more threads; None with all of them
-        self._is_trial = False  # whether this window is the first with more threads
+        self._raise_at = 0.0  # when to try more threads
+        self._is_trial = False  # whether these are more than before
+        self._windows = self._bad = 0  # with so many threads; bad ones of them in a row
         self._begin_window()
 
     def ran(self, begin: float) -> None:
@@ -66,15 +69,17 @@ class Pace:
         self._busy, self._before, self._ident = 0.0, waited, threading.get_ident()
 
     def _decide(self, part_waiting: float, now: float) -> None:
-        on_core = 1.0 - part_waiting
-        if self.threads > 1 and on_core ** (self.threads / 2) < WORTH:
-            self.threads //= 2
-            self._pause = min(2 * self._pause, LONGEST_PAUSE) if self._is_trial else FIRST_PAUSE
-            self._raise_at = now + self._pause
-            self._is_trial = False
-        elif self._raise_at is not None and now >= self._raise_at:
-            self.threads = min(2 * self.threads, self._most)
-            self._raise_at = now + self._pause if self.threads < self._most else None
-            self._is_trial = True
-        else:
-            self._is_trial = False
+        self._windows += 1
+        is_bad = self.threads > 1 and (1.0 - part_waiting) ** (self.threads / 2) < WORTH
+        self._bad = self._bad + 1 if is_bad and self._windows > SETTLING else 0
+        if self._bad == PATIENCE:
+            has_failed = self._is_trial and self._windows == SETTLING + PATIENCE
+            self._pause = min(2 * self._pause, LONGEST_PAUSE) if has_failed else FIRST_PAUSE
+            self._run_on(self.threads // 2, now + self._pause)
+        elif self.threads < self._most and now >= self._raise_at:
+            self._run_on(min(2 * self.threads, self._most), now + FIRST_PAUSE)
+
+    def _run_on(self, threads: int, raise_at: float) -> None:
+        self._is_trial = threads > self.threads
+        self.threads, self._raise_at = threads, raise_at
+        self._windows = self._bad = 0
