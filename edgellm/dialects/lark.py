@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from edgellm.constraints import embedded
 from edgellm.dialects.functions import Function, Tools, json_types
 from edgellm.errors import RequestError
 
@@ -37,6 +36,8 @@ class Lark:
 
     def json(self, schema: Mapping[str, Any]) -> str:
         """A JSON value of this schema."""
+        from edgellm.constraints import embedded  # with numpy, which those who only read do without
+
         return self._rule(embedded(schema))
 
     def any(self) -> str:
