@@ -44,6 +44,4 @@ def write(lark: Lark, tools: Tools) -> str:
     )
     more = f'(", " {call})*' if tools.is_parallel else ""
     rest = f'"[" {call} {more} "]" {lark.mark(CLOSE)}'
-    if tools.choice == "required":
-        return f"{lark.mark(OPEN)} {rest}"
-    return f"({lark.until(OPEN)} {rest} | {lark.any()})"
+    return lark.once(tools, OPEN, rest)

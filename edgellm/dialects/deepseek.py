@@ -73,9 +73,7 @@ class Marks:
         more = f'("\\n")? {one}' if self.is_fenced else one
         many = f"{one} ({more})*" if tools.is_parallel else one
         rest = f"{many} {lark.mark(self.end)}"
-        if tools.choice == "required":
-            return f"{lark.mark(self.begin)} {rest}"
-        return f"({lark.until(self.begin)} {rest} | {lark.any()})"
+        return lark.once(tools, self.begin, rest)
 
     def _form(self, lark: Lark, function: Function) -> str:
         sep, arguments = lark.mark(self.sep), lark.json(function.schema)

@@ -80,9 +80,7 @@ class Marks:
         call = lark.either(self._form(lark, function) for function in tools.callable.values())
         calls = f'{call} ("\\n" {call})*' if tools.is_parallel else call
         rest = f'"\\n" {calls} "\\n" {lark.mark(self.close)}'
-        if tools.choice == "required":
-            return f"{lark.mark(self.open)} {rest}"
-        return f"({lark.until(self.open)} {rest} | {lark.any()})"
+        return lark.once(tools, self.open, rest)
 
     def _form(self, lark: Lark, function: Function) -> str:
         def parameter(name: str, value: str) -> str:

@@ -75,11 +75,18 @@ class Lark:
 
     def answer(self, tools: Tools, trigger: str, rest: str, joint: str = "") -> str:
         """Content with calls of which each is a trigger and the rest; joint: between two."""
+        if not tools.is_parallel:
+            return self.once(tools, trigger, rest)
         if tools.choice == "required":
             one = f"{self.mark(trigger)} {rest}"
-            return f"{one} ({joint} {one})*" if tools.is_parallel else one
-        one = f"{self.until(trigger)} {rest}"
-        return f"({one})* {self.any()}" if tools.is_parallel else f"({one} | {self.any()})"
+            return f"{one} ({joint} {one})*"
+        return f"({self.until(trigger)} {rest})* {self.any()}"
+
+    def once(self, tools: Tools, trigger: str, rest: str) -> str:
+        """Content with at most one trigger, and the rest after it."""
+        if tools.choice == "required":
+            return f"{self.mark(trigger)} {rest}"
+        return f"({self.until(trigger)} {rest} | {self.any()})"
 
     def bare_values(
         self, function: Function, end: str, form: Callable[[str, str], str], joint: str

@@ -29,9 +29,7 @@ def write_array(lark: Lark, tools: Tools) -> str:
     call = lark.calls(tools, "arguments")
     more = f'(", " {call})*' if tools.is_parallel else ""
     rest = f'" "? "[" {call} {more} "]"'
-    if tools.choice == "required":
-        return f"{lark.mark(OPEN)} {rest}"
-    return f"({lark.until(OPEN)} {rest} | {lark.any()})"
+    return lark.once(tools, OPEN, rest)
 
 
 def write_named(lark: Lark, tools: Tools) -> str:

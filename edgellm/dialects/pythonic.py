@@ -43,9 +43,7 @@ class Marks:
 
     def write(self, lark: Lark, tools: Tools) -> str:
         rest = f"{_list(lark, tools, self.before, self.joint, self.after)} {lark.mark(self.close)}"
-        if tools.choice == "required":
-            return f"{lark.mark(self.open)} {rest}"
-        return f"({lark.until(self.open)} {rest} | {lark.any()})"
+        return lark.once(tools, self.open, rest)
 
 
 def read_bare(reader: Reader) -> Reading[None]:

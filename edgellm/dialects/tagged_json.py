@@ -51,9 +51,7 @@ class Marks:
             return lark.answer(tools, self.open, f"{call} {close}")
         more = f'("," {_BLANK} {call})*' if tools.is_parallel else ""
         rest = f'{_BLANK} "[" {_BLANK} {call} {more} {_BLANK} "]" {close}'
-        if tools.choice == "required":
-            return f"{lark.mark(self.open)} {rest}"
-        return f"({lark.until(self.open)} {rest} | {lark.any()})"
+        return lark.once(tools, self.open, rest)
 
     def _call(self, lark: Lark, function: Function) -> str:
         head = lark.text(self.form.format(json.dumps(function.name)))
