@@ -1,14 +1,12 @@
 """`edgellm convert FOLDER OUT`: a published checkpoint as a GGUF file."""
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgellm.cli.output import byte_size, print_fields, print_json
+from edgellm.cli.progress import named_bar
 from edgellm.convert.checkpoint import Checkpoint, open_checkpoint
 from edgellm.convert.families import FAMILIES
 from edgellm.convert.packings import METHODS
@@ -52,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     by_name = {name.lower(): name for name in TYPES}
     type_name = by_name.get(args.type.lower()) or recipe_name(args.type)
     checkpoint = open_checkpoint(Path(args.folder))
-    with _progress() as watch:
+    with named_bar("converting") as watch:
         if type_name in TYPES:
             size = write_converted(checkpoint, path, type_name, args.pre, args.force, watch)
         else:
@@ -82,21 +80,3 @@ def _write_quantised(
         with open_gguf(whole) as file:
             plan = make_plan(file, name)
             return write_quantized(file, plan, path, usable_threads(), replace=force, watch=watch)
-
-
-@contextmanager
-def _progress() -> Iterator[Watch | None]:
-    """A bar on standard error when that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("converting", total=None)
-
-        def watch(done: int, total: int, name: str) -> None:
-            progress.update(bar, completed=done, total=total, description=name)
-
-        yield watch

@@ -2,13 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from edgellm.backends import Backends
 from edgellm.cli import options
 from edgellm.cli.output import byte_size, print_fields, print_json
+from edgellm.cli.progress import named_bar
 from edgellm.errors import RequestError
 from edgellm.eval.chunks import cut
 from edgellm.gguf_loader import check_free, open_gguf
@@ -52,9 +51,15 @@ def run(args: argparse.Namespace) -> int:
         bos = tokenizer.bos_id if tokenizer.add_bos else None
         chunks = cut(tokenizer.encode(text), bos, args.context, args.chunks)
         try:
-            with _progress(len(chunks)) as watch:
+            with named_bar("reading", len(chunks)) as watch:
                 driven = collect(
-                    file, chunks, args.context, backends, args.backend, args.threads, watch
+                    file,
+                    chunks,
+                    args.context,
+                    backends,
+                    args.backend,
+                    args.threads,
+                    watch and (lambda done: watch(done, len(chunks), "reading")),
                 )
         finally:
             backends.close()
@@ -81,17 +86,3 @@ def run(args: argparse.Namespace) -> int:
         ]
     )
     return 0
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """A bar on standard error when that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("reading", total=total)
-        yield lambda done: progress.update(bar, completed=done)

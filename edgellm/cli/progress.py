@@ -83,11 +83,12 @@ def _bar(unit: Unit) -> "Progress":
 
 
 Watch = Callable[[int, int, float], None]  # (done, in all, the figure so far)
+NamedWatch = Callable[[int, int, str], None]  # (done, in all, what is worked on)
 
 
 @contextmanager
-def progress_bar(task: str) -> Iterator[Watch | None]:
-    """A bar on standard error when that is a terminal, with a figure beside it; else None."""
+def named_bar(task: str, total: int | None = None) -> Iterator[NamedWatch | None]:
+    """A bar on standard error when that is a terminal, under a name that changes; else None."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -95,9 +96,19 @@ def progress_bar(task: str) -> Iterator[Watch | None]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(task, total=None)
+        bar = progress.add_task(task, total=total)
 
-        def watch(done: int, total: int, value: float) -> None:
-            progress.update(bar, completed=done, total=total, description=f"{task} {value:.4f}")
+        def watch(done: int, total: int, name: str) -> None:
+            progress.update(bar, completed=done, total=total, description=name)
 
         yield watch
+
+
+@contextmanager
+def progress_bar(task: str) -> Iterator[Watch | None]:
+    """The same under one name, with a figure beside it."""
+    with named_bar(task) as watch:
+        if watch is None:
+            yield None
+        else:
+            yield lambda done, total, value: watch(done, total, f"{task} {value:.4f}")

@@ -3,14 +3,15 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from edgellm.backends import Backends
 from edgellm.cli.options import read_text, size
 from edgellm.cli.output import byte_size, print_fields, print_json, print_table
+from edgellm.cli.progress import named_bar
 from edgellm.errors import RequestError
 from edgellm.eval.chunks import cut
 from edgellm.gguf_loader import GGUFFile, check_free, open_gguf
@@ -30,7 +31,7 @@ from edgellm.quantize.probes import costs
 from edgellm.quantize.recipes import RECIPES
 from edgellm.quantize.strips import Array
 from edgellm.quantize.target import CANDIDATES, Target, plan_for
-from edgellm.quantize.write import Watch, can_compensate, check_output, write_quantized
+from edgellm.quantize.write import can_compensate, check_output, write_quantized
 from edgellm.tokenizer import load_tokenizer
 
 _CALIBRATED = 256, 3  # tokens at a time of a text that tells what errors cost, and how often
@@ -139,7 +140,7 @@ def _plan_for_target(
         types = tuple(map(type_name, args.candidates.split(",")))
     means = {} if importance is None else importance.means
     told = None if args.calibrate is None else _costs(args, file, means)
-    with _progress("trying types") as watch:
+    with named_bar("trying types") as watch:
         plan, chosen = plan_for(
             file,
             Target(args.target_size, args.target_bpw),
@@ -160,7 +161,7 @@ def _costs(
     chunks = _read(file, args.calibrate, *_CALIBRATED)
     backends = Backends(_say)
     try:
-        with _progress("reading") as watch:
+        with named_bar("reading") as watch:
             return costs(file, chunks, means, backends, args.threads, watch)
     finally:
         backends.close()
@@ -189,7 +190,7 @@ def _write(
             moments = stack.enter_context(
                 Moments(file, chunks, backends, args.threads, names=names)
             )
-        watch = stack.enter_context(_progress("quantising"))
+        watch = stack.enter_context(named_bar("quantising"))
         return write_quantized(
             file,
             plan,
@@ -285,21 +286,3 @@ def _print_result(plan: Plan, path: str, size: int | None) -> None:
 def _size(plan: Plan) -> str:
     bits = 8 * plan.nbytes / max(1, _parameters(plan))
     return f"{byte_size(plan.nbytes)} ({bits:.2f} bits per weight)"
-
-
-@contextmanager
-def _progress(task: str) -> Iterator[Watch | None]:
-    """A bar on standard error when that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(task, total=None)
-
-        def watch(done: int, total: int, name: str) -> None:
-            progress.update(bar, completed=done, total=total, description=name)
-
-        yield watch
