@@ -5,7 +5,7 @@ of checkpoints, which are then looked up, or GGUF's. Knows no families.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -164,11 +164,7 @@ def by_group(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
 
 def by_group_apart(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """The same in three matrices, queries and keys in pairs (InternLM 2)."""
-    q, k, v = _of_groups(weight, s)
-    layer, suffix = layer_of(name), name.rsplit(".", 1)[1]
-    yield f"{layer}.attn_q.{suffix}", _paired(q, s.heads, s)
-    yield f"{layer}.attn_k.{suffix}", _paired(k, s.kv_heads, s)
-    yield f"{layer}.attn_v.{suffix}", v
+    yield from _apart(name, _of_groups(weight, s), s)
 
 
 def _of_groups(weight: Weight, s: Settings) -> list[Weight]:
@@ -202,8 +198,12 @@ def latent_keys_and_values(name: str, weight: Weight, s: Settings) -> Iterator[N
 def in_turn(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Queries, keys and values one after another in one matrix: apart, and in pairs (Baichuan)."""
     sizes = [s.heads * s.head_dim, s.kv_heads * s.head_dim, s.kv_heads * s.head_dim]
-    q, k, v = parts(weight, sizes)
-    layer, suffix = layer_of(name), name.rsplit(".", 1)[1]
+    yield from _apart(name, parts(weight, sizes), s)
+
+
+def _apart(name: str, matrices: Sequence[Weight], s: Settings) -> Iterator[Named]:
+    """Queries, keys and values under names of their own, the first two in pairs."""
+    (q, k, v), layer, suffix = matrices, layer_of(name), name.rsplit(".", 1)[1]
     yield f"{layer}.attn_q.{suffix}", _paired(q, s.heads, s)
     yield f"{layer}.attn_k.{suffix}", _paired(k, s.kv_heads, s)
     yield f"{layer}.attn_v.{suffix}", v
