@@ -17,11 +17,6 @@ Bytes = npt.NDArray[np.uint8]
 _SCALE_LAST = frozenset({"Q3_K", "Q6_K", "TQ1_0", "TQ2_0"})
 
 
-def strip_bytes(fmt: Format, columns: int, strip_rows: int) -> int:
-    """Bytes of one strip."""
-    return fmt.row_bytes(columns) * strip_rows
-
-
 def to_strips(fmt: Format, data: Bytes, strip_rows: int) -> Bytes:
     """uint8 (rows, row_bytes) -> uint8 (strips, strip bytes)."""
     rows, row_bytes = data.shape
