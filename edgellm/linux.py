@@ -1,9 +1,11 @@
-"""What Linux tells in small files: which control groups this process is in, and their settings.
+"""What Linux tells and takes in small files: control groups and their settings, and priorities.
 
 Elsewhere the files are missing, which reads as no limit. Knows nothing of what is limited.
 """
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -40,6 +42,18 @@ def control_groups(
         elif controller in controllers.split(","):
             for name in {controller, controllers}:
                 yield from ((1, folder) for folder in _upwards(root / name, path))
+
+
+def step_back(pid: int, steps: int) -> None:
+    """Has another process wait for the processor behind this one, by so many steps of niceness.
+
+    Where Linux groups processes by session (sched(7), autogroup), niceness counts within a session
+    alone: a process that leads its own one needs the session's, too.
+    """
+    with suppress(OSError):
+        nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + steps)
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 
 
 def _upwards(root: Path, path: str) -> list[Path]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from edgellm.client.http import Address, exchange
 from edgellm.client.socket import SocketClient
 from edgellm.errors import ConnectionFailed, EdgeLLMError
+from edgellm.linux import step_back
 from edgellm.types import LoadOptions, ModelInfo
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _SOCKET = "engine.sock"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
+_BEHIND = 5  # steps of niceness: keys are answered while all cores compute
 _LAST_WORDS = 2000  # bytes of what a crashed engine wrote last
 
 
@@ -119,6 +121,7 @@ class ChildClient(SocketClient):
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
                 start_new_session=True,  # Ctrl-C is for this process
             )
+        step_back(self._process.pid, _BEHIND)
         try:
             async with asyncio.timeout(_START_SECONDS):
                 while not await self._listens():

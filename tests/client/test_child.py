@@ -56,6 +56,22 @@ def test_a_crash_is_an_error_and_the_engine_comes_back() -> None:
     asyncio.run(main())
 
 
+def test_the_child_waits_for_the_processor_behind_its_parent() -> None:
+    async def main() -> None:
+        client = await ChildClient.start(SCRIPTED)
+        try:
+            assert client.pid is not None
+            behind = os.getpriority(os.PRIO_PROCESS, client.pid)
+            assert behind == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
+            group = Path(f"/proc/{client.pid}/autogroup")  # there where Linux groups by session
+            if group.exists() and os.geteuid() == 0:  # for others one change in 100 ms succeeds
+                assert group.read_text().split()[-1] == str(behind)
+        finally:
+            await client.close()
+
+    asyncio.run(main())
+
+
 def test_a_child_that_cannot_start_says_why() -> None:
     command = (sys.executable, "-c", "raise SystemExit('no room')")
     with pytest.raises(
