@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from edgellm.kernels.ops import Activation, Gating, KeyHeads, RopeLayout
+from edgellm.kernels.ops import Activation, Gating, KeyHeads, RopeLayout, UnaryActivation
 
 if TYPE_CHECKING:
     from edgellm.models.config import ModelConfig
@@ -119,6 +119,9 @@ class Architecture:
     gated: feed-forward blocks multiply activation(gate) and up; otherwise activation(up) is all,
     and with gate_optional where the file has no gate.
     feed_forward_divisor: the file's width of them is so many times the true one.
+    ungated_activation: of feed-forward blocks without a gate, where it differs.
+    relative_reach: from how many tokens on biases by distance are the same; see relative.py. part:
+    what stands before "blk." in the names of tensors, in files that may hold another model, too.
     refused_keys: the file's, which ask for what is not done here. absent, unused: tensors of a
     layer, without "blk.N.", that files may bring: nobody reads the first, and the second may be
     left.
@@ -191,7 +194,10 @@ class Architecture:
     xielu: bool = False
     gated: bool = True
     gate_optional: bool = False
+    ungated_activation: UnaryActivation | None = None
     feed_forward_divisor: int = 1
+    relative_reach: int = 128
+    part: str = ""
     refused_keys: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()

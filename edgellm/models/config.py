@@ -20,6 +20,7 @@ from edgellm.types import POOLINGS, Pooling
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20
 MAX_CONTEXT = 1 << 30
+DEFAULT_BUCKETS = 32  # of biases by distance
 UNSPECIFIED_POOLING = 0xFFFFFFFF  # -1, as some writers put it
 GEMMA_3N_DEVIATIONS = 1.6448533535003662  # 95 of 100 numbers are left out
 SCALING_KINDS: Mapping[str, ScalingKind] = {
@@ -57,10 +58,10 @@ class ModelConfig:
     magnitude of queries, keys and values. The other scales are the file's own; the row of the
     architecture says what they do. local_...: of layers with a window. shared_kv_layers: so many
     at the end use keys and values of earlier ones. per_layer_input_width: what a token brings to
-    each layer, 0 is nothing. leading_dense_layers: so many at the start have no experts, as the
-    file says. xielu: empty without that activation. gate_deviations: per layer what
-    Builder.gaussian_top_k takes, None leaves gates alone. latent, experts and all others: None
-    where there are none.
+    each layer, 0 is nothing. relative_buckets: ranges of distance that have a bias each.
+    leading_dense_layers: so many at the start have no experts, as the file says. xielu: empty
+    without that activation. gate_deviations: per layer what Builder.gaussian_top_k takes, None
+    leaves gates alone. latent, experts and all others: None where there are none.
     """
 
     architecture: str
@@ -102,6 +103,7 @@ class ModelConfig:
     final_softcap: float | None
     shared_kv_layers: int
     per_layer_input_width: int
+    relative_buckets: int
     leading_dense_layers: int
     xielu: tuple[XIELU, ...]
     gate_deviations: tuple[float | None, ...]
@@ -221,6 +223,7 @@ def read_config(file: GGUFFile) -> ModelConfig:
             "embedding_length_per_layer_input", 0, MAX_WIDTH, default=0
         )
         or row.per_layer_input_width,
+        relative_buckets=_relative_buckets(keys),
         leading_dense_layers=keys.integer("leading_dense_block_count", 0, MAX_LAYERS, default=0),
         xielu=_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
         gate_deviations=_gate_deviations(keys, row, num_layers),
@@ -243,6 +246,15 @@ def _pooling(keys: Keys) -> Pooling | None:
     if keys.file.integer(f"{keys.prefix}.pooling_type") in (None, UNSPECIFIED_POOLING):
         return None
     return POOLINGS[keys.integer("pooling_type", 0, len(POOLINGS) - 1)]
+
+
+def _relative_buckets(keys: Keys) -> int:
+    """Those of T5 where the file does not say; 0 says nothing."""
+    key = "attention.relative_buckets_count"
+    buckets = keys.integer(key, 0, MAX_CONTEXT, default=0) or DEFAULT_BUCKETS
+    if buckets < 4:
+        raise keys.refuse(key, buckets, "at least 4")
+    return buckets
 
 
 def _norm(keys: Keys, row: Architecture) -> tuple[NormKind, float]:

@@ -24,6 +24,7 @@ from edgellm.models.latent import latent_attention
 from edgellm.models.per_layer_inputs import per_layer_inputs, with_layer_input
 from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
+from edgellm.models.relative import relative_attention
 from edgellm.models.rwkv import channel_mix, time_mix
 from edgellm.models.rwkv6 import data_dependent_time_mix
 from edgellm.models.state_space import mamba, mamba2_beside_attention
@@ -41,6 +42,7 @@ MIXERS: tuple[tuple[str, Block], ...] = (
     ("ssm_d", mamba2_beside_attention),
     ("ssm_a", gated_delta_net),
     ("attn_kv_a_mqa", latent_attention),
+    ("attn_o", relative_attention),
     ("attn_qkv", grouped_query_attention),
     ("attn_q", grouped_query_attention),
 )
@@ -70,7 +72,7 @@ def record(
             f"supported; a context of {context_length} is asked for: give a context of at most "
             f"{config.context_length}, where it sees all"
         )
-    weights = Weights(file, row.absent, row.unused, config.num_layers)
+    weights = Weights(file, row.absent, row.unused, row.part, config.num_layers)
     r = Recorder(config, row, weights, context_length, adapters)
     b = r.builder
     vocab_size = _vocab_size(file)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from edgellm.kernels.ops import UnaryActivation
 from edgellm.kernels.program import Value
 from edgellm.models.recorder import Recorder, vector
 
@@ -58,9 +59,9 @@ def is_fused(r: Recorder, name: str, width: int) -> bool:
     return r.offers(name) and r.weights.shape(f"{name}.weight")[-1] == 2 * width
 
 
-def activated(r: Recorder, x: Value) -> Value:
-    """activation(x), with the architecture's activation."""
-    activation = r.architecture.activation
+def activated(r: Recorder, x: Value, other: UnaryActivation | None = None) -> Value:
+    """activation(x), with the architecture's activation unless another is given."""
+    activation = other or r.architecture.activation
     assert activation != "swiglu_clamped" and activation != "bilinear"  # they need a gate
     return r.builder.activate(x, activation)
 
@@ -70,7 +71,7 @@ def _calibrated(r: Recorder, layer: int, x: Value) -> Value:
     if r.config.xielu:
         shape = r.config.xielu[layer]
         return r.builder.xielu(x, shape.alpha_p, shape.alpha_n, shape.beta)
-    y = activated(r, x)
+    y = activated(r, x, r.architecture.ungated_activation)
     scales = r.weights.optional_vector(f"blk.{layer}.ffn.act.scales", x.width)
     if scales is None:
         return y

@@ -53,8 +53,6 @@ NOT_RUN: Mapping[str, str] = {
     "clef": "it makes decisions, not text",
     "graniteswitch": "adapters that its own tokens switch lie in the file",
     "minimax-01": "it has lightning attention",
-    "t5": "an encoder reads the text and a decoder writes: two models in one",
-    "t5encoder": "its attention has learned biases by distance",
     **dict.fromkeys(("qwen3tts", "pockettts"), "it makes sound from text"),
     "deepseek4": f"{_SPARSE}, and the residual stream is several that mix by hyper-connections",
     "chameleon": "its vocabulary mixes text and images",

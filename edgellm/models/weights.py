@@ -19,6 +19,7 @@ Blocks = npt.NDArray[np.uint8]
 IGNORED_SUFFIXES = (".input_scale",)
 # Heads behind pooled rows (pooled_head.py); the program needs none of them.
 IGNORED_PREFIXES = ("cls.", "dense_2.", "dense_3.")
+DECODER = "dec."  # beside an encoder, which is what is run
 
 
 @dataclass
@@ -26,13 +27,15 @@ class Weights:
     """Hands out tensors by their GGUF name and remembers which were asked for.
 
     absent, unused: names of a layer's tensors without "blk.N."; the first count as not there, and
-    the second need not be read. num_layers: those above, which predict more than one token ahead,
-    need not be read either.
+    the second need not be read. part: what the file puts before "blk." where it holds more models
+    than the one. num_layers: those above, which predict more than one token ahead, need not be read
+    either.
     """
 
     file: GGUFFile
     absent: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    part: str = ""
     num_layers: int | None = None
     read: set[str] = field(default_factory=set)
     _offers: dict[str, dict[bool, str]] = field(default_factory=dict)
@@ -105,11 +108,12 @@ class Weights:
     def _compare_layers(self) -> None:
         for answers in self._offers.values():
             if len(answers) > 1:
-                raise GGUFError(
-                    f"tensor {answers[False]} is missing, and the file has {answers[True]}"
-                )
+                missing, found = self._stored(answers[False]), self._stored(answers[True])
+                raise GGUFError(f"tensor {missing} is missing, and the file has {found}")
 
     def _may_be_left(self, name: str) -> bool:
+        if self.part and name.startswith(DECODER):
+            return True
         is_known = _of_layer(name) in (*self.absent, *self.unused) or self._is_beyond(name)
         of_nothing = f"{name.removesuffix('.scale')}.weight" not in self.file.tensors
         if name.endswith(".scale") and of_nothing:
@@ -126,7 +130,8 @@ class Weights:
         info = self.file.tensors.get(self._stored(name))
         if info is None:
             self._compare_layers()  # the layer may be of another kind for the lack of a tensor
-            raise GGUFError(f"tensor {name} is missing, expected with shape {_plain(shape)}")
+            missing, wanted = self._stored(name), _plain(shape)
+            raise GGUFError(f"tensor {missing} is missing, expected with shape {wanted}")
         if _plain(info.shape) != _plain(shape):
             raise GGUFError(
                 f"tensor {info.name} has shape {_plain(info.shape)}, expected {_plain(shape)}"
@@ -136,6 +141,7 @@ class Weights:
 
     def _stored(self, name: str) -> str:
         """What the file calls a tensor: some leave ".weight" off a norm or a bias."""
+        name = f"{self.part}{name}" if name.startswith("blk.") else name
         short = name.removesuffix(".weight")
         return short if name not in self.file.tensors and short in self.file.tensors else name
 

@@ -109,6 +109,28 @@ class AttentionOps(Recording):
         self.record("attention", (q,), (sinks,), output, attributes)
         return output
 
+    def relative_attention(
+        self, q: Value, k: Value, v: Value, biases: Weight, *, num_kv_heads: int, scale: float
+    ) -> Value:
+        """softmax(scale * q k^T + bias) v over all rows of a sequence, which must come whole.
+
+        q (num_heads * head_dim), k (num_kv_heads * head_dim), v (num_kv_heads * value_dim) ->
+        (num_heads * value_dim). biases: float matrix of num_heads rows, whose column reach + d is
+        for a key d rows behind its query, with d brought into -reach..reach. Nothing is cached.
+        Source: Raffel et al. 2020 (T5).
+        """
+        num_heads = biases.rows
+        return self.value(
+            "relative_attention",
+            (q, k, v),
+            (biases,),
+            width=num_heads * (v.width // num_kv_heads),
+            num_heads=num_heads,
+            num_kv_heads=num_kv_heads,
+            scale=scale,
+            causal=0,
+        )
+
     def _store_kv(self, k: Value, v: Value | None, num_kv_heads: int, window: int | None) -> int:
         """A cache of its own for the layer; returns its index."""
         if window not in self.windows:

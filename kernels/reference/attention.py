@@ -10,7 +10,7 @@ from edgellm.kernels.formats import by_name, dequantize_rows, quantize_rows
 from edgellm.kernels.kv import BLOCK_SIZE, KVArray, KVStorage, cache_type, hadamard
 from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.program import OpCall
-from edgellm.kernels.reference.common import Array, Inputs, Op, vector
+from edgellm.kernels.reference.common import Array, Inputs, Op, softmax, vector
 
 
 def _rope_table(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
@@ -135,10 +135,31 @@ def _attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Arr
     return out.reshape(len(q), num_heads * value_dim)
 
 
+def _relative_attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
+    num_heads, num_kv_heads = (int(call.attributes[n]) for n in ("num_heads", "num_kv_heads"))
+    q, k, v = inputs
+    queries = q.reshape(len(q), num_heads, -1)
+    k, v = (x.reshape(len(x), num_kv_heads, -1) for x in (k, v))
+    biases = dequantize_rows(call.weights[0].format, call.weights[0].data)
+    reach = biases.shape[1] // 2
+    out = np.empty((len(q), num_heads, v.shape[2]), np.float32)
+    for s in range(batch.num_seqs):
+        rows = slice(int(batch.query_start[s]), int(batch.query_start[s + 1]))
+        places = np.arange(rows.stop - rows.start)
+        distance = np.clip(places - places[:, None], -reach, reach)  # (queries, keys)
+        for head in range(num_heads):
+            kv_head = head // (num_heads // num_kv_heads)
+            scores = queries[rows, head] @ k[rows, kv_head].T
+            scores = scores * np.float32(call.attributes["scale"]) + biases[head, reach + distance]
+            out[rows, head] = softmax(scores) @ v[rows, kv_head]
+    return out.reshape(len(q), -1)
+
+
 OPS: Mapping[str, Op] = {
     "rope_table": _rope_table,
     "rope": _rope,
     "position_scale": _position_scale,
     "store_kv": _store_kv,
     "attention": _attention,
+    "relative_attention": _relative_attention,
 }

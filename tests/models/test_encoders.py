@@ -16,6 +16,7 @@ from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.reference import activation
 from edgellm.models import ARCHITECTURES
 from edgellm.models.registry import architecture
+from edgellm.models.relative import bucket_of_distance
 from tests.gguf_writer import Tensor
 from tests.models.conftest import TinyFile
 from tests.models.recipes.parts import (
@@ -257,6 +258,35 @@ def neo_bert(t: Tensors, ids: list[int]) -> Float64:
     return t.rms(x, "enc.output_norm")
 
 
+def t5_bucket(distance: int, buckets: int = 8) -> int:
+    """Of the paper's own code, for ranges up to 128 tokens."""
+    half = buckets // 2
+    size, exact = abs(distance), half // 2
+    if size >= exact:
+        growth = math.log(size / exact) / math.log(128 / exact)
+        size = min(exact + int(growth * (half - exact) + 1e-9), half - 1)
+    return size + (half if distance > 0 else 0)
+
+
+def t5(t: Tensors, ids: list[int]) -> Float64:
+    x = t.all["token_embd.weight"][ids]
+    places = range(len(ids))
+    for layer in range(LAYERS):
+        p = f"enc.blk.{layer}"
+        q, k, v = t.heads(t.rms(x, f"{p}.attn_norm"), p)
+        own = f"{p}.attn_rel_b.weight"
+        biases = t.all[own if own in t.all else "enc.blk.0.attn_rel_b.weight"]
+        bias = np.array([[biases[t5_bucket(key - query)] for key in places] for query in places])
+        y = mixed(q * np.sqrt(HEAD_DIM), k, v, bias.transpose(2, 0, 1))
+        x = x + t.linear(y, f"{p}.attn_o")
+        read = t.rms(x, f"{p}.ffn_norm")
+        if f"{p}.ffn_gate.weight" in t.all:
+            x = x + gated_mlp(gelu_tanh)(t, read, p)
+        else:
+            x = x + t.linear(np.maximum(t.linear(read, f"{p}.ffn_up"), 0), f"{p}.ffn_down")
+    return t.rms(x, "enc.output_norm")
+
+
 FORWARDS: Mapping[str, Callable[[Tensors, list[int]], Float64]] = {
     "bert": lambda t, ids: bert_like(t, ids, plain_attention, plain_mlp),
     "eurobert": llama_like(interleaved=False),
@@ -268,6 +298,8 @@ FORWARDS: Mapping[str, Callable[[Tensors, list[int]], Float64]] = {
     "neo-bert": neo_bert,
     "nomic-bert": lambda t, ids: bert_like(t, ids, rope_attention, gated_mlp(silu)),
     "nomic-bert-moe": lambda t, ids: bert_like(t, ids, rope_attention, experts_or_mlp),
+    "t5": t5,
+    "t5encoder": t5,
 }
 
 
@@ -313,3 +345,10 @@ def test_every_token_sees_the_last(tiny_file: TinyFile, name: str) -> None:
     changed = [*IDS[:-1], (IDS[-1] + 1) % VOCAB]
     one, other = hidden_of(path, [IDS, changed])
     assert (np.abs(one - other).max(axis=1) > 1e-4).all()
+
+
+@pytest.mark.parametrize("buckets", [4, 8, 32, 50])
+def test_ranges_of_distance_are_the_paper_s(buckets: int) -> None:
+    want = [t5_bucket(distance, buckets) for distance in range(-128, 129)]
+    assert bucket_of_distance(buckets, 128).tolist() == want
+    assert {t5_bucket(d, buckets) for d in (128, 129, 1000)} == {want[-1]}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgellm.kernels.formats import by_name, quantize_rows
+from edgellm.models import ARCHITECTURES
 from tests.gguf_writer import Tensor, write_gguf
 from tests.models.recipes import RECIPES
 from tests.models.recipes.parts import (
@@ -47,7 +48,7 @@ def metadata(name: str) -> dict[str, Any]:
 def shapes(name: str) -> Shapes:
     """All tensors of a tiny model; most have no output matrix: it is tied."""
     layers = {
-        f"blk.{layer}.{part}": shape
+        f"{ARCHITECTURES[name].part}blk.{layer}.{part}": shape
         for layer in range(LAYERS)
         for part, shape in RECIPES[name].other.get(layer, RECIPES[name].layer).items()
     }

@@ -2,7 +2,7 @@
 
 Sources: Devlin et al. 2018; Nussbaum et al. 2024 (Nomic); Guenther et al. 2023 (Jina 2); Warner et
 al. 2024 (ModernBERT); Le Breton et al. 2025 (NeoBERT); Boizard et al. 2025 (EuroBERT); Schechter
-Vera et al. 2025 (EmbeddingGemma).
+Vera et al. 2025 (EmbeddingGemma); Raffel et al. 2020 (T5).
 """
 
 import math
@@ -22,6 +22,16 @@ def _root_of_hidden_size(config: "ModelConfig") -> float:
 def _jina_alibi(config: "ModelConfig") -> float:
     return config.max_alibi_bias or 8.0
 
+
+_T5 = Architecture(
+    rope=None,
+    causal=False,
+    output_norm="enc.output_norm",
+    activation="gelu_tanh",
+    gate_optional=True,
+    ungated_activation="relu",
+    part="enc.",
+)
 
 ROWS: Mapping[str, Architecture] = {
     "bert": Architecture(
@@ -89,4 +99,6 @@ ROWS: Mapping[str, Architecture] = {
         activation="gelu",
         gated=False,
     ),
+    "t5": _T5,  # the encoder; the decoder beside it is left
+    "t5encoder": _T5,
 }

@@ -16,7 +16,7 @@ from edgellm.kernels.cpu.lower.common import (
     output,
     stride,
 )
-from edgellm.kernels.cpu.plan import BufferAddress, Plan
+from edgellm.kernels.cpu.plan import BufferAddress, Plan, floats
 from edgellm.kernels.kv import KVArray, cache_type
 from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.program import OpCall, Value
@@ -122,10 +122,23 @@ def _attention(plan: Plan, call: OpCall) -> None:
         plan.buffers[out] = _turned(plan, out, value_dim, True).buffer
 
 
+def _relative_attention(plan: Plan, call: OpCall) -> None:
+    (q, k, v), out, biases = call.inputs, output(call), floats(call.weights[0])
+    heads, kv_heads = integer(call, "num_heads"), integer(call, "num_kv_heads")
+    plan.emit(
+        ("relative_attention",),
+        plan.of(q), stride(q), plan.of(k), stride(k), plan.of(v), stride(v), plan.new(out),
+        stride(out), heads, kv_heads, k.width // kv_heads, v.width // kv_heads,
+        float_word(number(call, "scale")), plan.matrix(biases), layout.padded(biases.shape[1]),
+        biases.shape[1] // 2,
+    )  # fmt: skip
+
+
 LOWERINGS: Mapping[str, Lowering] = {
     "rope_table": _rope_table,
     "rope": _rope,
     "position_scale": _position_scale,
     "store_kv": _store_kv,
     "attention": _attention,
+    "relative_attention": _relative_attention,
 }

@@ -27,6 +27,7 @@ _FAMILIES = (
     "norm",
     "quantize",
     "read",
+    "relative_attention",
     "rope",
     "scan",
     "store_kv",

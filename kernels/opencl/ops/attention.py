@@ -199,10 +199,24 @@ def _attention(plan: Plan, call: OpCall) -> None:
         plan.rooms[out] = _rotated(plan, room, q.rows, heads, value_dim)
 
 
+def _relative_attention(plan: Plan, call: OpCall) -> None:
+    (q, k, v), out, biases = call.inputs, output(call), call.weights[0]
+    heads, kv_heads = int(call.attributes["num_heads"]), int(call.attributes["num_kv_heads"])
+    room = plan.new(out)
+    plan.by_items(
+        KernelKey("relative_attention", "relative_attention"), out.rows, heads,
+        STEP, IndexArray("row_seqs"), IndexArray("query_start"), plan.of(q), plan.of(k),
+        plan.of(v), plan.weights.vector(biases), room, np.int32(heads), np.int32(kv_heads),
+        np.int32(k.width // kv_heads), np.int32(v.width // kv_heads),
+        np.int32(biases.columns // 2), real(call, "scale"), writes=[room],
+    )  # fmt: skip
+
+
 LOWERINGS: Mapping[str, Lowering] = {
     "rope_table": _rope_table,
     "rope": _rope,
     "position_scale": _position_scale,
     "store_kv": _store_kv,
     "attention": _attention,
+    "relative_attention": _relative_attention,
 }

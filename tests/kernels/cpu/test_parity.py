@@ -185,6 +185,19 @@ def attention(m: Maker) -> Value:
     return m.b.add(*outputs)
 
 
+def relative_attention(m: Maker) -> Value:
+    kv_heads, shared, reach = m.pick(1, 2), m.pick(1, 3), m.pick(0, 1, 16, 500)
+    heads, head_dim, value_dim = kv_heads * shared, m.pick(20, 64, 5), m.pick(32, 12, 7)
+    return m.b.relative_attention(
+        m.rows(heads * head_dim, 2),
+        m.rows(kv_heads * head_dim),
+        m.rows(kv_heads * value_dim),
+        stored(normal(m.rng, heads, 2 * reach + 1, scale=3)),
+        num_kv_heads=kv_heads,
+        scale=m.pick(1.0, 0.3),
+    )
+
+
 def position_scale(m: Maker) -> Value:
     return m.b.position_scale(m.rows(m.pick(36, 1)), m.pick(1, 10, 300), 0.1, m.pick(0, 1))
 
@@ -346,6 +359,7 @@ CASES: Mapping[str, Callable[[Maker], Value]] = {
     "rope": rope,
     "store_kv": attention,
     "attention": attention,
+    "relative_attention": relative_attention,
     "select_outputs": select_outputs,
     "moe_route": moe_route,
     "moe_matmul": moe_matmul,

@@ -10,6 +10,7 @@ from edgellm.kernels import reference
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.ops.attention import alibi_slopes
+from edgellm.kernels.program import Value
 from tests.kernels.reference.programs import Array, cached_batch, rows_batch, run, weight
 
 
@@ -144,3 +145,28 @@ def test_a_window_never_reads_the_blocks_it_has_left(rng: np.random.Generator) -
     executable = reference.load(b.finish(logits=out), KVStorage((storage[0],), (storage[1],)))
     got = executable.run(cached_batch([(2 * BLOCK_SIZE, 1)], [[0, 1, 2]]))["logits"]
     assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize("reach", [0, 3, 20])
+def test_relative_attention_sees_one_sequence_and_its_distances(
+    rng: np.random.Generator, reach: int
+) -> None:
+    heads, kv_heads, dim, lengths = 4, 2, 6, [9, 1, 5]
+    q, k, v = (rng.normal(size=(15, n * dim)).astype(np.float32) for n in (heads, kv_heads, 2))
+    biases = rng.normal(size=(heads, 2 * reach + 1)).astype(np.float32)
+
+    def build(b: Builder, *x: Value) -> Value:
+        return b.relative_attention(*x, weight(biases), num_kv_heads=kv_heads, scale=0.5)
+
+    got = run(build, q, k, v, batch=cached_batch([(0, n) for n in lengths], [[0]] * 3))
+    for start, length in zip(np.cumsum([0, *lengths]), lengths, strict=False):
+        for row in range(length):
+            for h in range(heads):
+                keys = k[start : start + length].reshape(length, kv_heads, dim)[:, h // 2]
+                values = v[start : start + length].reshape(length, kv_heads, dim)[:, h // 2]
+                query = q[start + row].reshape(heads, dim)[h].astype(np.float64)
+                bias = [biases[h, reach + max(-reach, min(reach, i - row))] for i in range(length)]
+                e = np.exp(keys @ query * 0.5 + bias)
+                want = e @ values / e.sum()
+                part = got[start + row].reshape(heads, dim)[h]
+                np.testing.assert_allclose(part, want, rtol=2e-5, atol=2e-5)

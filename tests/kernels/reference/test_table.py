@@ -34,6 +34,7 @@ def test_every_op_of_the_builder_is_there() -> None:
     x = b.softcap(b.multiply(b.add(b.rms_norm(x, vector, 1e-5), b.matmul(x, matrix)), 1.0), 1.0)
     x = b.rope(b.gated(x, x, "silu"), b.rope_table(weight(np.ones(4))), 1, "split")
     x = b.attention(x, x, x, num_heads=1, num_kv_heads=1, scale=1.0)
+    x = b.relative_attention(x, x, x, weight(np.ones((2, 3))), num_kv_heads=1, scale=1.0)
     routing = b.moe_route(x, 2, gating="softmax")
     x = b.moe_combine(b.moe_matmul(x, routing, matrix, experts=4), routing)
     x = b.softplus(b.short_convolution(x, weight(np.ones((2, 3)))))

@@ -2,6 +2,7 @@
 
 from tests.models.recipes.parts import (
     ATTENTION,
+    ATTN_NORM,
     ATTN_OUTPUT,
     CONTEXT,
     EXPERT_KEYS,
@@ -12,10 +13,12 @@ from tests.models.recipes.parts import (
     FUSED_QKV,
     FUSED_UP_AND_DOWN,
     GATE,
+    HEADS,
     HIDDEN,
     KV_WIDTH,
     LAYERS,
     MLP,
+    PLAIN_MLP,
     POST_NORMS,
     Q_WIDTH,
     QK_NORM,
@@ -56,6 +59,9 @@ JINA: Shapes = {
 MODERN: Shapes = {**FUSED_ATTENTION, "ffn_norm.weight": (HIDDEN,), **FUSED_UP_AND_DOWN}
 FIRST_MODERN: Shapes = {n: shape for n, shape in MODERN.items() if n != "attn_norm.weight"}
 LLAMA: Shapes = {**ATTENTION, **MLP}
+T5: Shapes = {**ATTN_NORM, **QKV, "attn_o.weight": (Q_WIDTH, HIDDEN), **PLAIN_MLP}
+GATED_T5: Shapes = {**T5, **GATE}
+BIASES: Shapes = {"attn_rel_b.weight": (HEADS, 8)}
 
 RECIPES: dict[str, Recipe] = {
     "bert": Recipe(BERT, {**TYPES, "position_embd.weight": (HIDDEN, CONTEXT)}),
@@ -79,5 +85,22 @@ RECIPES: dict[str, Recipe] = {
         TYPES,
         keys={**EXPERT_KEYS, "moe_every_n_layers": 2},
         other=dict.fromkeys(range(1, LAYERS, 2), NOMIC_EXPERTS),
+    ),
+    "t5": Recipe(
+        T5,
+        {
+            "enc.output_norm.weight": (HIDDEN,),
+            "dec.output_norm.weight": (HIDDEN,),
+            "dec.blk.0.attn_q.weight": (HIDDEN, Q_WIDTH),
+        },
+        keys={"attention.relative_buckets_count": 8},
+        windowed=(),
+        other={0: {**T5, **BIASES}},
+    ),
+    "t5encoder": Recipe(
+        {**GATED_T5, **BIASES},
+        {"enc.output_norm.weight": (HIDDEN,)},
+        keys={"attention.relative_buckets_count": 8},
+        windowed=(),
     ),
 }
