@@ -18,8 +18,9 @@ from edgellm.kernels.batch import Batch
 from edgellm.model_runner import BlockStore
 from edgellm.pins import Pin
 from edgellm.prefix_nodes import Scales
-from edgellm.scheduler import Scheduler
+from edgellm.scheduler import Scheduler, work_of
 from edgellm.sequence import BlockCopy, Chunk, Sequence
+from edgellm.step_cost import Work
 from edgellm.types import Stats
 
 _log = logging.getLogger("edgellm")
@@ -166,6 +167,7 @@ class Engine:
             self._waits_for_pins = not chunks
             if not chunks:
                 return
+            work = work_of(chunks)
             batch = self._runner.pack(chunks)
             for chunk in chunks:
                 self._consumers[chunk.sequence].begin()
@@ -179,7 +181,7 @@ class Engine:
         self._steps += 1
         self.last_worked = time.monotonic()
         self._hand_out(chunks, outputs)
-        self._observe(chunks, self._clock() - begun)
+        self._observe(work, self._clock() - begun)
 
     def close(self) -> None:
         """Ends all sequences and gives back what the backend holds."""
@@ -210,10 +212,13 @@ class Engine:
     def _draft(self) -> set[Sequence]:
         """Puts guesses at the end of sequences, for one step; who has some."""
         speculation = self._speculation
-        if speculation is None or not self._scheduler.can_draft(speculation.most):
+        if speculation is None:
+            return set()
+        decodes = self._scheduler.draftable(speculation.most)
+        if not decodes:
             return set()
         # Forks begin where their prompt ends, with no guess computed.
-        alone = [s for s in self._scheduler.running if not self._consumers.has_followers(s)]
+        alone = [s for s in decodes if not self._consumers.has_followers(s)]
         try:
             drafts = speculation.draft(alone)
         except Exception:
@@ -231,10 +236,10 @@ class Engine:
         for sequence in sequences:
             self._scheduler.rollback(sequence, sequence.num_draft_tokens)
 
-    def _observe(self, chunks: list[Chunk], seconds: float) -> None:
-        self._scheduler.observe(chunks, seconds)
-        if self._speculation is not None and all(chunk.is_decode for chunk in chunks):
-            self._speculation.observe(sum(chunk.count for chunk in chunks), seconds)
+    def _observe(self, work: Work, seconds: float) -> None:
+        self._scheduler.observe(work, seconds)
+        if self._speculation is not None and not work.prefill_tokens:
+            self._speculation.observe(work.decode_rows, seconds)
 
     def _hand_out(self, chunks: list[Chunk], outputs: Mapping[str, Rows]) -> None:
         """Gives each sequence its rows, which lie in the order of the chunks."""

@@ -19,7 +19,7 @@ from edgellm.limits import Limits
 from edgellm.prefix_nodes import Hit
 from edgellm.sequence import BlockCopy, Chunk, LogitsRows, Sequence
 from edgellm.shared_prefix import promised
-from edgellm.step_cost import StepCost
+from edgellm.step_cost import StepCost, Work
 
 BACKGROUND_DELAY = 10_000  # steps
 
@@ -117,15 +117,18 @@ class Scheduler:
         self.rollback(sequence, len(drafts) - right)
         sequence.token_ids += drawn[right:]
 
-    def can_draft(self, most: int) -> bool:
-        """Whether the next step only decodes, with room for `most` guesses for each sequence.
+    def draftable(self, most: int) -> list[Sequence]:
+        """The sequences that decode in the next step, where each has room for `most` guesses.
 
-        Guesses would delay a prompt, and must not take another sequence's blocks.
+        None where prompts are computed beside them, which guesses would delay, or where guesses
+        would take another sequence's blocks.
         """
-        if not self.running or not all(s.is_decode for s in self.running):
-            return False
+        decodes, prefills = self._parted()
+        if prefills and self._prefill_budget(len(decodes), prefills):
+            return []
         each = self.limits.blocks_of(most) + 2
-        return all(pool.num_free >= each * len(self.running) for pool in self.tables.pools)
+        has_room = all(pool.num_free >= each * len(self.running) for pool in self.tables.pools)
+        return decodes if has_room else []
 
     def schedule(self) -> list[Chunk]:
         """The chunks of the next step; their blocks are in the sequences' tables.
@@ -153,12 +156,10 @@ class Scheduler:
             if self.tables.states is not None and done in chunk.sequence.checkpoints:
                 self.tables.keep(chunk.sequence)
 
-    def observe(self, chunks: Iterable[Chunk], seconds: float) -> None:
-        """Says how long the step with these chunks took."""
+    def observe(self, work: Work, seconds: float) -> None:
+        """Says how long a step took."""
         if self.cost is not None:
-            counts = [(chunk.count, chunk.is_decode) for chunk in chunks]
-            decode = sum(count for count, is_decode in counts if is_decode)
-            self.cost.observe(decode, sum(count for count, _ in counts) - decode, seconds)
+            self.cost.observe(work, seconds)
 
     def check_integrity(self) -> None:
         """RuntimeError unless queues, tables, tree and pools agree."""
@@ -243,14 +244,26 @@ class Scheduler:
         """
         if not self.limits.is_causal:
             return _whole(self.limits.token_budget, self.running)
-        decodes = [s for s in self.running if s.is_decode]
-        prefills = [s for s in self.running if s.num_remaining_tokens and not s.is_decode]
+        decodes, prefills = self._parted()
         shares = [(s, s.num_remaining_tokens) for s in decodes]
         rows = sum(share for _, share in shares)
-        budget = max(1, self.limits.token_budget - rows)
-        if self.cost is not None:
-            budget = min(budget, self.cost.prefill_tokens(0 if is_alone else rows))
-        return shares + _share_out(budget, prefills)
+        if not prefills:
+            return shares
+        budget = self._prefill_budget(0 if is_alone else rows, prefills)
+        return shares + _share_out(min(budget, max(1, self.limits.token_budget - rows)), prefills)
+
+    def _parted(self) -> tuple[list[Sequence], list[Sequence]]:
+        """Of the running sequences those that decode, and those with more to compute."""
+        decodes = [s for s in self.running if s.is_decode]
+        prefills = [s for s in self.running if s.num_remaining_tokens and not s.is_decode]
+        return decodes, prefills
+
+    def _prefill_budget(self, rows: int, prefills: list[Sequence]) -> int:
+        """How many tokens of these may be computed beside so many rows of decodes."""
+        if self.cost is None:
+            return self.limits.token_budget
+        wanted = sum(s.num_remaining_tokens for s in prefills)
+        return self.cost.prefill_tokens(rows, wanted, max(s.num_computed_tokens for s in prefills))
 
     def _cut(self, sequence: Sequence, share: int, rows: int) -> tuple[int, LogitsRows]:
         """How much of its share a sequence can use in one chunk, and which logits that needs."""
@@ -289,6 +302,18 @@ class Scheduler:
         insort(self.waiting, sequence, key=_order)
 
 
+def work_of(chunks: Iterable[Chunk]) -> Work:
+    """What a step with these chunks computes. To be asked before they are computed."""
+    rows = tokens = before = 0
+    for chunk in chunks:
+        if chunk.is_decode:
+            rows += chunk.count
+        else:
+            tokens += chunk.count
+            before += chunk.count * chunk.sequence.num_computed_tokens
+    return Work(rows, tokens, before / tokens if tokens else 0.0)
+
+
 def _order(sequence: Sequence) -> tuple[int, int]:
     return sequence.turn, sequence.seq_id
 
@@ -306,8 +331,6 @@ def _whole(budget: int, running: list[Sequence]) -> list[tuple[Sequence, int]]:
 
 def _share_out(budget: int, prefills: list[Sequence]) -> list[tuple[Sequence, int]]:
     """Half of the budget for the oldest, the rest for the shortest first."""
-    if not prefills:
-        return []
     oldest, *others = prefills
     left = budget - min(oldest.num_remaining_tokens, (budget + 1) // 2)
     shares = []

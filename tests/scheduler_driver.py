@@ -41,7 +41,7 @@ class Stingy(StepCost):
 
     asked = 0
 
-    def prefill_tokens(self, decode_rows: int) -> int:
+    def prefill_tokens(self, decode_rows: int, wanted: int, depth: float) -> int:
         self.asked += 1
         return 2 if self.asked % 4 == 0 or not decode_rows else 0
 

@@ -12,6 +12,7 @@ from edgellm.drafters import PromptLookup
 from edgellm.engine import Engine
 from edgellm.generation import Generation
 from edgellm.sampling import LoopDetector
+from edgellm.step_cost import StepCost, Work
 from edgellm.types import Completion, SamplingParams, TokenEvent
 from tests.drafters.scripted import Scripted, speculating
 from tests.mock_model import ByteTokenizer, MockModel, Outbox, generation, make_engine, noise, says
@@ -234,6 +235,46 @@ def test_drawn_tokens_have_the_samplers_distribution() -> None:
     assert counts.sum() == draws
     chi_square = float(((counts - draws * weights) ** 2 / (draws * weights)).sum())
     assert chi_square < 20.5  # 99.9 % of five degrees of freedom
+
+
+class Meagre(StepCost):
+    """Lets two prompt tokens in beside every fourth step of decodes."""
+
+    steps = 0
+
+    def observe(self, work: Work, seconds: float) -> None:
+        self.steps += 1
+
+    def prefill_tokens(self, decode_rows: int, wanted: int, depth: float) -> int:
+        return 2 if self.steps % 4 == 3 or not decode_rows else 0
+
+
+def test_guesses_go_on_while_a_prompt_waits_for_its_turn() -> None:
+    right = list(b"the sky is blue, and so is the sea")
+    model = MockModel(says(bytes(right).decode()))
+    engine = speculating(
+        model,
+        Scripted(lambda tokens: right[len(tokens) - 1 :][:2] if tokens[0] == ord("a") else []),
+        token_budget=40,
+        context_length=96,
+        num_blocks=99,
+    )
+    engine._scheduler.cost = Meagre()
+    made, outbox = generation(b"a", GREEDY)
+    engine.add(made)
+    engine.step()
+    engine.add(generation(b"p" * 40, GREEDY, request_id="long")[0])
+    engine.step()
+    reader = made.sequence.seq_id
+    while made.sequence in engine._scheduler.running:
+        engine.step()
+        engine.check_integrity()
+    counts = [dict(batch) for batch in model.batches[2:]]
+    assert {tuple(counts) for counts in counts} == {(reader,), (reader, reader + 1)}
+    # guesses in all steps but those that compute a part of the prompt
+    assert all((batch[reader] > 1) == (len(batch) == 1) for batch in counts[:8])
+    answer = collect([event for event in outbox if isinstance(event, TokenEvent)])
+    assert answer.text == bytes(right[: len(answer.text)]).decode() != ""
 
 
 def test_lookup_copies_what_was_said_before() -> None:
