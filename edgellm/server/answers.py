@@ -101,13 +101,14 @@ async def steps(
     request: Request,
     parser: Callable[[], Parser] = PlainParser,
     limits: Limits | None = None,
+    slot: int | None = None,
 ) -> AsyncGenerator[Step, None]:
-    """The steps of all answers to a request, as they come."""
+    """The steps of all answers to a request, as they come. slot: as in Service.generate."""
     parsers: dict[int, Parser] = {}
     if limits is not None and limits != Limits():
-        events = _limited(service, request, limits)
+        events = _limited(service, request, limits, slot)
     else:
-        events = service.generate(request)
+        events = service.generate(request, slot)
     async with aclosing(events):
         async for event in events:
             own = parsers.get(event.index)
@@ -168,14 +169,15 @@ def llama_timings(usage: Usage, timings: Timings) -> Mapping[str, Any]:
 
 
 async def _limited(
-    service: Service, request: Request, limits: Limits
+    service: Service, request: Request, limits: Limits, slot: int | None
 ) -> AsyncGenerator[TokenEvent, None]:
     """The events of a request until its limits end it, which counts as its length."""
     request_id = request.request_id or new_id("limited-")
     watch = IndentWatch(limits.indent)
     begun: float | None = None
     has_line, is_over = False, False
-    async with aclosing(service.generate(replace(request, request_id=request_id))) as events:
+    named = replace(request, request_id=request_id)
+    async with aclosing(service.generate(named, slot)) as events:
         async for event in events:
             begun = begun or time.monotonic()
             text = "" if is_over else watch.push(event.text)

@@ -10,8 +10,8 @@ from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, collect, new_id
 from edgellm.server.chat import Chat, prepare
-from edgellm.server.endpoint import EVENTS, Call, Family, Reply, Route, Stream, typed_server_sent
 from edgellm.server.failures import Failure
+from edgellm.server.routes import EVENTS, Call, Family, Reply, Route, Stream, typed_server_sent
 from edgellm.types import Message, TokenEvent, Usage
 
 _RENAMED = {"stop_sequences": "stop"}

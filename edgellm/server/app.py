@@ -10,6 +10,7 @@ from edgellm.server import (
     embeddings,
     llama_completion,
     llama_cpp,
+    llama_slots,
     native,
     ollama,
     openai,
@@ -18,9 +19,10 @@ from edgellm.server import (
     responses,
     status,
 )
-from edgellm.server.endpoint import Call, Endpoint, Family, Reply, Route
+from edgellm.server.endpoint import Endpoint
 from edgellm.server.failures import Refusal
 from edgellm.server.openapi import document
+from edgellm.server.routes import Call, Family, Reply, Route
 from edgellm.server.service import Service
 
 _OPENAI = Family(
@@ -38,6 +40,7 @@ _LLAMA_CPP = Family(
         *llama_cpp.ROUTES,
         *embeddings.LLAMA_CPP_ROUTES,
         *llama_completion.ROUTES,
+        *llama_slots.ROUTES,
         *status.ROUTES,
     ),
     llama_cpp.llama_cpp_error,

@@ -7,9 +7,11 @@ from typing import Any
 from edgellm.dialects import TAIL, Answering, Tools, plan
 from edgellm.errors import RequestError
 from edgellm.server.answers import Limits, Step, steps
-from edgellm.server.endpoint import Call
-from edgellm.server.fields import adapters, keep_alive, read
+from edgellm.server.fields import read
+from edgellm.server.llama_slots import slot_of
+from edgellm.server.prompts import request_for
 from edgellm.server.reasoning import for_harmony, reasoning_of
+from edgellm.server.routes import Call
 from edgellm.server.service import Service
 from edgellm.server.time_limits import limits_of
 from edgellm.types import Messages, ModelInfo, Request, SamplingParams
@@ -17,16 +19,17 @@ from edgellm.types import Messages, ModelInfo, Request, SamplingParams
 
 @dataclass(frozen=True)
 class Chat:
-    """The request for a conversation, and how its answers are read."""
+    """The request for a conversation, and how its answers are read. slot: llama.cpp's."""
 
     info: ModelInfo
     request: Request
     answering: Answering
     limits: Limits
+    slot: int | None = None
 
     def steps(self, service: Service) -> AsyncGenerator[Step, None]:
         """The steps of all answers, as they come."""
-        return steps(service, self.request, self.answering.parser, self.limits)
+        return steps(service, self.request, self.answering.parser, self.limits, self.slot)
 
 
 async def prepare(
@@ -58,15 +61,8 @@ async def prepare(
         ids += tuple(await client.tokenize(end + begun, add_special=False, model=info.name))
         tail = end or tail
     answering = asked.answering(params, tail, streams)
-    request = Request(
-        ids,
-        answering.params,
-        model=info.name,
-        shown=answering.shown,
-        adapters=adapters(call.fields, info, call.service.scales),
-        keep_alive=keep_alive(call.fields),
-    )
-    return Chat(info, request, answering, limits_of(call, params))
+    request = request_for(call, info, ids, answering.params, answering.shown)
+    return Chat(info, request, answering, limits_of(call, params), slot_of(call.fields, info))
 
 
 def _begun(messages: Messages) -> str:

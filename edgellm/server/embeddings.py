@@ -9,9 +9,9 @@ from typing import Any
 
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.endpoint import Call, Reply, Route
 from edgellm.server.openai import embedding_as
 from edgellm.server.prompts import read_prompts
+from edgellm.server.routes import Call, Reply, Route
 from edgellm.types import Embedding, ModelInfo
 
 MAX_TEXTS = 2048  # of one request, as OpenAI has it

@@ -1,110 +1,29 @@
 """One path of the server: reads the request, has it handled, writes the reply.
 
-A request whose client has gone is cancelled at once, which frees its sequence. Knows no API: a
-Family tells how errors are written down.
+A request whose client has gone is cancelled at once, which frees its sequence. Knows no API.
 """
 
 import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
 from edgellm.errors import RequestError
-from edgellm.server.failures import Failure, Refusal, failure_of
+from edgellm.server.failures import Refusal, failure_of
 from edgellm.server.guard import check, cors_headers
+from edgellm.server.routes import EVENTS, Call, Family, Handler, Plain, Route, Stream, to_json
 from edgellm.server.service import Service
 
 _log = logging.getLogger("edgellm.server")
-_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 Headers = list[tuple[bytes, bytes]]
-EVENTS = b"text/event-stream"
 _COMMENT = b": still at work\n\n"  # which readers of server-sent events skip
-
-
-@dataclass(frozen=True)
-class Call:
-    """One request. fields: the JSON object of its body; path, query: the parts of its URL."""
-
-    service: Service
-    fields: Mapping[str, Any]
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Stream:
-    """A reply that comes in parts. frame: a part's bytes. end: the bytes after the last part.
-
-    failure: the part that tells of an error once the reply has begun.
-    """
-
-    parts: AsyncGenerator[Any, None]
-    frame: Callable[[Any], bytes]
-    media_type: bytes
-    failure: Callable[[Failure], Any]
-    end: bytes = b""
-
-
-@dataclass(frozen=True)
-class Plain:
-    """A reply that is not JSON."""
-
-    body: bytes
-    media_type: bytes = b"text/plain; charset=utf-8"
-
-
-Reply = Stream | Plain | Mapping[str, Any] | list[Any] | str  # the last three as JSON
-Handler = Callable[[Call], Awaitable[Reply]]
-
-
-@dataclass(frozen=True)
-class Route:
-    """method: of HTTP; GET is also HEAD. path: as Starlette writes it. public: needs no API key.
-
-    takes: fields it reads that are worth telling of, by their names in `openapi.FIELDS`. needs:
-    those of them that must be there. samples: it also takes those of SamplingParams. list_as: the
-    field that a list for a body stands for.
-    """
-
-    method: str
-    path: str
-    handler: Handler
-    public: bool = False
-    takes: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    samples: bool = False
-    list_as: str | None = None
-
-
-@dataclass(frozen=True)
-class Family:
-    """One API: its routes, and how it writes an error."""
-
-    routes: tuple[Route, ...]
-    error: Callable[[Failure], Mapping[str, Any]]
-
-
-def json_line(part: Any) -> bytes:
-    """A frame of NDJSON."""
-    return _to_json(part).encode() + b"\n"
-
-
-def server_sent(part: Any) -> bytes:
-    """A frame of server-sent events."""
-    return b"data: " + _to_json(part).encode() + b"\n\n"
-
-
-def typed_server_sent(part: Mapping[str, Any]) -> bytes:
-    """A frame of server-sent events whose name is the part's type."""
-    return f"event: {part['type']}\n".encode() + server_sent(part)
 
 
 class Endpoint:
@@ -181,7 +100,7 @@ class _Answer:
         }
         if self._service.settings.log_prompts:
             entry["fields"] = fields
-        _log.info(_to_json(entry))
+        _log.info(to_json(entry))
 
     async def _while_connected(self, work: Awaitable[None]) -> None:
         """Does the work unless the client goes away before it is done."""
@@ -208,7 +127,7 @@ class _Answer:
                 elif isinstance(reply, Plain):
                     await self._write(200, reply.body, reply.media_type)
                 else:
-                    await self._write(200, _to_json(reply).encode(), b"application/json")
+                    await self._write(200, to_json(reply).encode(), b"application/json")
         except Exception as error:
             await self._fail(error, stream)
 
@@ -248,7 +167,7 @@ class _Answer:
             end = stream.frame(stream.failure(failure)) + stream.end if stream else b""
             await self._send_body(end)
             return
-        body = _to_json(self._family.error(failure)).encode()
+        body = to_json(self._family.error(failure)).encode()
         headers = [(b"connection", b"close")] if close else []  # its body was perhaps not read
         if self._allowed:
             headers.append((b"allow", self._allowed))

@@ -10,7 +10,9 @@ from edgellm.errors import (
     EdgeLLMError,
     GGUFError,
     ModelsBusy,
+    NoSession,
     RequestError,
+    SessionError,
 )
 
 
@@ -45,6 +47,8 @@ _KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ModelsBusy, 503, "unavailable_error"),
     (DownloadError, 503, "unavailable_error"),
     (CatalogError, 404, "not_found_error"),
+    (NoSession, 404, "not_found_error"),
+    (SessionError, 400, "invalid_request_error"),
     (BackendError, 501, "not_supported_error"),
     (GGUFError, 501, "not_supported_error"),
     (TimeoutError, 408, "timeout_error"),

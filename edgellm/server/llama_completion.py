@@ -7,10 +7,11 @@ from typing import Any
 
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Limits, collect, llama_timings, steps
-from edgellm.server.endpoint import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.llama_cpp import llama_cpp_error
+from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import entries
-from edgellm.server.prompts import Prompt, read_prompts
+from edgellm.server.prompts import RUN_FIELDS, Prompt, read_prompts, request_for
+from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES as _LIMITS, cuts, limits_of, suffix_limit
 from edgellm.types import (
     Hole,
@@ -34,6 +35,7 @@ class _Job:
     info: ModelInfo
     request: Request
     limits: Limits
+    slot: int
     cut: Mapping[str, int]
 
 
@@ -75,15 +77,14 @@ async def _reply(
     prompts: Sequence[Prompt],
     cut: Mapping[str, int],
 ) -> Reply:
-    limits = limits_of(call, params)
-    scales = f.adapters(call.fields, info, call.service.scales)
-    requests = [Request(p, params, model=info.name, adapters=scales) for p in prompts]
-    jobs = [_Job(i, info, request, limits, cut) for i, request in enumerate(requests)]
+    limits, slot = limits_of(call, params), slot_of(call.fields, info)
+    requests = [request_for(call, info, prompt, params) for prompt in prompts]
+    jobs = [_Job(i, info, request, limits, slot, cut) for i, request in enumerate(requests)]
     if f.read(call.fields, "stream", bool, False):
         return Stream(_chunks(call, jobs), server_sent, EVENTS, llama_cpp_error)
     found = []
     for job in jobs:
-        answers = await collect(steps(call.service, job.request, limits=limits))
+        answers = await collect(steps(call.service, job.request, limits=limits, slot=slot))
         for answer in answers:
             content, tokens = answer.content, answer.token_ids
             whole = {"content": content, "tokens": tokens if _wants_tokens(call) else []}
@@ -96,7 +97,7 @@ async def _chunks(call: Call, jobs: Sequence[_Job]) -> AsyncGenerator[Any, None]
     with_timings = f.read(call.fields, "timings_per_token", bool, False)
     for job in jobs:
         answers: dict[int, Answer] = {}
-        answered = steps(call.service, job.request, limits=job.limits)
+        answered = steps(call.service, job.request, limits=job.limits, slot=job.slot)
         async with aclosing(answered):
             async for step in answered:
                 event = step.event
@@ -109,7 +110,7 @@ async def _chunks(call: Call, jobs: Sequence[_Job]) -> AsyncGenerator[Any, None]
                     "content": step.text,
                     "tokens": list(event.token_ids),
                     "stop": False,
-                    "id_slot": 0,
+                    "id_slot": job.slot,
                     "tokens_predicted": len(answer.token_ids),
                     "tokens_evaluated": 0,
                 }
@@ -127,7 +128,7 @@ def _ending(job: _Job, answer: Answer) -> dict[str, Any]:
     event, usage = answer.last, answer.usage
     return {
         "index": job.index + event.index,
-        "id_slot": 0,
+        "id_slot": job.slot,
         "stop": True,
         "model": job.info.name,
         "tokens_predicted": usage.completion_tokens,
@@ -191,7 +192,8 @@ def _selected(call: Call, reply: dict[str, Any]) -> dict[str, Any]:
 
 _SHARED = (
     *("model", "stream", "n_predict", "n_probs", *_LIMITS),
-    *("response_fields", "return_tokens", "timings_per_token", "cache_prompt", "lora"),
+    *("response_fields", "return_tokens", "timings_per_token", "cache_prompt", "id_slot"),
+    *RUN_FIELDS,
 )
 _INFILL = ("input_prefix", "input_suffix", "input_extra", "prompt_text", "t_max_prompt_ms")
 ROUTES = (

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from edgellm.errors import ContextOverflow
+from edgellm.errors import ContextOverflow, RequestError
 from edgellm.server import fields as f
-from edgellm.server.endpoint import Call, Plain, Reply, Route
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.metrics import exposition
+from edgellm.server.routes import Call, Plain, Reply, Route, refused
 from edgellm.server.service import RETRY_AFTER
 from edgellm.types import Message, SamplingParams
 from edgellm.version import __version__
@@ -57,18 +57,6 @@ async def props(call: Call) -> Reply:
         "build_info": f"edgellm-{__version__}",
         "is_sleeping": False,
     }
-
-
-async def slots(call: Call) -> Reply:
-    """A slot for each answer that may be computed; sequences have no fixed ones."""
-    info = await call.service.model(call.query.get("model"))
-    running = (await call.service.client.stats())[info.name].running
-    if call.query.get("fail_on_no_slot") and running >= info.max_num_seqs:
-        raise Refusal(503, "unavailable_error", "no slot available", 1)
-    return [
-        {"id": i, "n_ctx": info.context_length, "is_processing": i < running}
-        for i in range(info.max_num_seqs)
-    ]
 
 
 async def metrics(call: Call) -> Reply:
@@ -133,12 +121,25 @@ async def scale_adapters(call: Call) -> Reply:
     return await lora_adapters(call)
 
 
+async def load_model(call: Call) -> Reply:
+    """Brings in a model that is stored here, as a request that names it would."""
+    name = f.read(call.fields, "model", str, "")
+    if await call.service.client.use(name) is None:
+        raise RequestError(f"no model {name!r} is stored here: see `edgellm list`", "model")
+    return {"success": True}
+
+
+async def unload_model(call: Call) -> Reply:
+    await call.service.client.unload(f.read(call.fields, "model", str, ""))
+    return {"success": True}
+
+
+_HEARD = "only text can be read, no sound"
 _TOKENIZE = ("model", "content", "add_special", "parse_special", "with_pieces")
 ROUTES = (
     Route("GET", "/health", health, public=True),
     Route("GET", "/v1/health", health, public=True),
     Route("GET", "/props", props),
-    Route("GET", "/slots", slots),
     Route("GET", "/metrics", metrics),
     Route("POST", "/tokenize", tokenize, takes=_TOKENIZE),
     Route("POST", "/detokenize", detokenize, takes=("model", "tokens")),
@@ -151,4 +152,9 @@ ROUTES = (
     ),
     Route("GET", "/lora-adapters", lora_adapters),
     Route("POST", "/lora-adapters", scale_adapters, takes=("lora",), list_as="lora"),
+    Route("POST", "/models/load", load_model, takes=("model",)),
+    Route("POST", "/models/unload", unload_model, takes=("model",)),
+    refused("POST", "/props", "properties are set when the server is started"),
+    refused("POST", "/audio/transcriptions", _HEARD),
+    refused("POST", "/v1/audio/transcriptions", _HEARD),
 )

@@ -10,8 +10,8 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
-from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
 from edgellm.server.failures import Failure
+from edgellm.server.routes import LINES, Call, Family, Reply, Route, Stream, json_line
 from edgellm.types import Hole, LoadOptions, Message, Messages, Pooling, Request
 from edgellm.wire import decode, encode, encode_error, encode_event
 
@@ -189,7 +189,7 @@ FAMILY = Family(
 
 
 def _lines(parts: AsyncGenerator[Any, None]) -> Stream:
-    return Stream(parts, json_line, b"application/x-ndjson", native_error)
+    return Stream(parts, json_line, LINES, native_error)
 
 
 def _field(call: Call, name: str, kind: Any, default: Any = None) -> Any:

@@ -11,17 +11,13 @@ from edgellm.errors import RequestError
 from edgellm.server import embeddings, fields as f, ollama_models
 from edgellm.server.answers import Answer, Limits, collect, new_id
 from edgellm.server.chat import Chat, prepare
-from edgellm.server.endpoint import Call, Family, Reply, Route, Stream, json_line
-from edgellm.server.failures import Failure
 from edgellm.server.logprobs import entries
-from edgellm.server.prompts import Prompt
-from edgellm.types import Hole, Message, ModelInfo, Request, SamplingParams, TokenLogprob
+from edgellm.server.ollama_models import ollama_error
+from edgellm.server.prompts import RUN_FIELDS, Prompt, request_for
+from edgellm.server.routes import LINES, Call, Family, Reply, Route, Stream, json_line
+from edgellm.types import Hole, Message, ModelInfo, SamplingParams, TokenLogprob
 
 _RENAMED = {"num_predict": "max_tokens", "typical": "typical_p"}
-
-
-def ollama_error(failure: Failure) -> Mapping[str, Any]:
-    return {"error": failure.message}
 
 
 async def chat(call: Call) -> Reply:
@@ -30,7 +26,7 @@ async def chat(call: Call) -> Reply:
         return await _loaded(call, {"message": {"role": "assistant", "content": ""}})
     chat = await prepare(call, messages, _params(call), f.tools(call.fields))
     if f.read(call.fields, "stream", bool, True):
-        return Stream(_chat_lines(call, chat), json_line, b"application/x-ndjson", ollama_error)
+        return Stream(_chat_lines(call, chat), json_line, LINES, ollama_error)
     (answer,) = await collect(chat.steps(call.service))
     message = {"role": "assistant", "content": answer.content, **_calls_and_thoughts(answer)}
     logprobs = await _logprobs(call, chat.info, answer.logprobs)
@@ -65,7 +61,7 @@ async def generate(call: Call) -> Reply:
     chat = await _asked(call, prompt, _params(call))
     if f.read(call.fields, "stream", bool, True):
         lines = _generate_lines(call, chat)
-        return Stream(lines, json_line, b"application/x-ndjson", ollama_error)
+        return Stream(lines, json_line, LINES, ollama_error)
     (answer,) = await collect(chat.steps(call.service))
     thoughts = {"thinking": answer.reasoning} if answer.reasoning else {}
     logprobs = await _logprobs(call, chat.info, answer.logprobs)
@@ -103,8 +99,7 @@ async def _asked(call: Call, prompt: str, params: SamplingParams) -> Chat:
     if suffix:
         hole, most = Hole(prompt, suffix), params.max_tokens
         given = (await call.service.client.fim_prompt(hole, most, model=info.name)).token_ids
-    request = Request(given, params, model=info.name, keep_alive=f.keep_alive(call.fields))
-    return Chat(info, request, Answering(), Limits())
+    return Chat(info, request_for(call, info, given, params), Answering(), Limits())
 
 
 async def _loaded(call: Call, empty: Mapping[str, Any]) -> Reply:
@@ -189,7 +184,7 @@ async def _logprobs(call: Call, info: ModelInfo, logprobs: Any) -> dict[str, Any
     return {"logprobs": await entries(call.service.client, found, info.name)}
 
 
-_SHARED = ("model", "stream", "options", "format", "keep_alive", "top_logprobs")
+_SHARED = ("model", "stream", "options", "format", "top_logprobs", *RUN_FIELDS)
 _CHAT = (*_SHARED, "messages", "tools", "think")
 _GENERATE = (*_SHARED, "prompt_text", "suffix", "system", "raw", "think")
 FAMILY = Family(

@@ -1,18 +1,32 @@
 """Ollama's routes that tell of models. Fetching and removing them is the command line's."""
 
 import hashlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from edgellm.dialects import can_think, dialect_of
 from edgellm.pull.store import Stored
 from edgellm.server import fields as f
-from edgellm.server.endpoint import Call, Reply, Route
-from edgellm.server.failures import Refusal
+from edgellm.server.failures import Failure, Refusal
+from edgellm.server.routes import (
+    LINES,
+    NOT_HERE,
+    Call,
+    Reply,
+    Route,
+    Stream,
+    json_line,
+    refused,
+)
 from edgellm.types import ModelDetails, ModelInfo
 
 _VERSION = "0.13.0"  # of Ollama, whose routes these are: clients ask for at least some version
 _FOREVER = 100 * 365 * 86400  # seconds
+
+
+def ollama_error(failure: Failure) -> Mapping[str, Any]:
+    return {"error": failure.message}
 
 
 async def version(call: Call) -> Reply:
@@ -72,12 +86,24 @@ async def show(call: Call) -> Reply:
     }
 
 
-async def not_here(call: Call) -> Reply:
-    raise Refusal(
-        501,
-        "not_supported_error",
-        "models are fetched and removed on the command line: edgellm pull, edgellm rm",
-    )
+async def pull(call: Call) -> Reply:
+    """Scripts ask for a model before they use it: one that is here already is had."""
+    name = f.read(call.fields, "model", str) or f.read(call.fields, "name", str, "")
+    if await call.service.client.use(name) is None:
+        raise Refusal(501, "not_supported_error", NOT_HERE)
+    done = {"status": "success"}
+    if not f.read(call.fields, "stream", bool, True):
+        return done
+    return Stream(_lines([{"status": "pulling manifest"}, done]), json_line, LINES, ollama_error)
+
+
+async def _lines(lines: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Any, None]:
+    for line in lines:
+        yield line
+
+
+async def no_blob(call: Call) -> Reply:
+    raise Refusal(404, "not_found_error", "blob not found")
 
 
 async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
@@ -149,9 +175,11 @@ ROUTES = (
     Route("GET", "/api/tags", tags),
     Route("GET", "/api/ps", ps),
     Route("POST", "/api/show", show, takes=("model", "name")),
-    Route("POST", "/api/pull", not_here),
-    Route("POST", "/api/push", not_here),
-    Route("POST", "/api/create", not_here),
-    Route("POST", "/api/copy", not_here),
-    Route("DELETE", "/api/delete", not_here),
+    Route("POST", "/api/pull", pull, takes=("model", "name", "stream")),
+    refused("POST", "/api/push", NOT_HERE),
+    refused("POST", "/api/create", NOT_HERE),
+    refused("POST", "/api/copy", NOT_HERE),
+    refused("DELETE", "/api/delete", NOT_HERE),
+    Route("GET", "/api/blobs/{digest}", no_blob),
+    refused("POST", "/api/blobs/{digest}", NOT_HERE),
 )

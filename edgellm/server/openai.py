@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgellm.errors import ContextOverflow, RequestError
-from edgellm.server.endpoint import Call, Reply, Route
 from edgellm.server.failures import Failure
 from edgellm.server.llama_cpp import llama_cpp_error
+from edgellm.server.routes import NOT_HERE, Call, Reply, Route, refused
 from edgellm.types import ModelInfo, Usage
 
 RENAMED = {
@@ -93,5 +93,7 @@ def now() -> int:
 ROUTES = (
     Route("GET", "/v1/models", models, public=True),
     Route("GET", "/models", models, public=True),
+    refused("POST", "/models", NOT_HERE),
+    refused("DELETE", "/models", NOT_HERE),
     Route("GET", "/v1/models/{model:path}", model),
 )

@@ -9,9 +9,10 @@ from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Step, collect, llama_timings, new_id, total
 from edgellm.server.chat import Chat, prepare
-from edgellm.server.endpoint import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.logprobs import entries
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
+from edgellm.server.prompts import RUN_FIELDS
+from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES
 from edgellm.types import SamplingParams, TokenLogprob, Usage
 
@@ -171,7 +172,7 @@ _TAKES = (
         "enable_thinking",
         "thinking",
     ),
-    *TAKES,
+    *("id_slot", *TAKES, *RUN_FIELDS),
 )
 ROUTES = tuple(
     Route("POST", path + more, handler, takes=_TAKES, needs=("messages",), samples=True)

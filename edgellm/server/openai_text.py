@@ -8,11 +8,12 @@ from typing import Any
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Limits, collect, llama_timings, new_id, steps, total
-from edgellm.server.endpoint import EVENTS, Call, Reply, Route, Stream, server_sent
+from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import finite, token_texts
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.openai_chat import DONE, finish_reason
-from edgellm.server.prompts import read_prompts
+from edgellm.server.prompts import RUN_FIELDS, read_prompts, request_for
+from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES, cuts, limits_of, suffix_limit
 from edgellm.types import Hole, ModelInfo, Request, TokenLogprob
 
@@ -22,12 +23,16 @@ _RENAMED = {**RENAMED, "n_probs": "logprobs"}
 async def completions(call: Call) -> Reply:
     info = await call.service.model(f.read(call.fields, "model", str))
     requests, cut = await _requests(call, info)
-    limits = limits_of(call, requests[0].params)
+    limits, slot = limits_of(call, requests[0].params), slot_of(call.fields, info)
     if f.read(call.fields, "stream", bool, False):
         return Stream(
-            _chunks(call, info, requests, limits, cut), server_sent, EVENTS, openai_error, DONE
+            _chunks(call, info, requests, limits, slot, cut),
+            server_sent,
+            EVENTS,
+            openai_error,
+            DONE,
         )
-    answers = [await collect(steps(call.service, r, limits=limits)) for r in requests]
+    answers = [await collect(steps(call.service, r, limits=limits, slot=slot)) for r in requests]
     usages = [total(own) for own in answers]
     flat = [answer for own in answers for answer in own]
     echo = await _echo(call, info, requests)
@@ -59,15 +64,14 @@ async def _requests(call: Call, info: ModelInfo) -> tuple[list[Request], Mapping
         **({"max_tokens": 16} if _has_no_limit(call) else {}),
         **f.response_format(call.fields),
     )
-    scales = f.adapters(call.fields, info, call.service.scales)
     suffix = f.read(call.fields, "suffix", str)
     if suffix:
         prefix = f.read(call.fields, "prompt", str, "")
         hole, most = Hole(prefix, suffix), params.max_tokens
         filled = await call.service.client.fim_prompt(hole, most, suffix_limit(call), info.name)
-        return [Request(filled.token_ids, params, model=info.name, adapters=scales)], cuts(filled)
+        return [request_for(call, info, filled.token_ids, params)], cuts(filled)
     prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)
-    return [Request(prompt, params, model=info.name, adapters=scales) for prompt in prompts], {}
+    return [request_for(call, info, prompt, params) for prompt in prompts], {}
 
 
 def _has_no_limit(call: Call) -> bool:
@@ -81,6 +85,7 @@ async def _chunks(
     info: ModelInfo,
     requests: Sequence[Request],
     limits: Limits,
+    slot: int,
     cut: Mapping[str, int],
 ) -> AsyncGenerator[Any, None]:
     options = f.read(call.fields, "stream_options", dict[str, Any], {})
@@ -94,7 +99,8 @@ async def _chunks(
     usages, first = [], 0
     for echo, request in zip(await _echo(call, info, requests), requests, strict=True):
         answers: dict[int, Answer] = {}
-        async with aclosing(steps(call.service, request, limits=limits)) as answered:
+        answered = steps(call.service, request, limits=limits, slot=slot)
+        async with aclosing(answered):
             async for step in answered:
                 event = step.event
                 is_first = event.index not in answers
@@ -165,6 +171,6 @@ def _sum(usages: Sequence[Any]) -> dict[str, Any]:
 
 _TAKES = (
     *("model", "prompt", "suffix", "echo", "stream", "stream_options", "response_format"),
-    *("t_max_prompt_ms", *TAKES),
+    *("t_max_prompt_ms", "id_slot", *TAKES, *RUN_FIELDS),
 )
 ROUTES = (Route("POST", "/v1/completions", completions, takes=_TAKES, samples=True),)

@@ -6,7 +6,7 @@ from typing import Any
 
 from edgellm.options import FLAG, NUMBER, TEXT, TEXTS, WHOLE, Kind, Option
 from edgellm.sampling_params import OPTIONS
-from edgellm.server.endpoint import Family, Route
+from edgellm.server.routes import Family, Route
 from edgellm.version import __version__
 
 _TEXT = {"type": "string"}
@@ -91,6 +91,9 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "stop_sequences": _TEXTS,
     "options": _OBJECT,
     "format": {"anyOf": [_TEXT, _OBJECT]},
+    "keep_prompt": _FLAG,
+    "id_slot": _WHOLE,
+    "filename": _TEXT,
     "keep_alive": {"anyOf": [_NUMBER, _TEXT]},
     "raw": _FLAG,
 }

@@ -1,12 +1,37 @@
-"""Prompts as the completion routes take them: text, token ids, mixed lists, lists of prompts."""
+"""Prompts as the completion routes take them: text, token ids, mixed lists, lists of prompts; and
+the engine's request for one, whatever route it came by.
+"""
 
 from typing import Any
 
 from edgellm.client import Client
 from edgellm.errors import RequestError
+from edgellm.server import fields as f
+from edgellm.server.routes import Call
+from edgellm.types import ModelInfo, Request, SamplingParams
 
 Prompt = str | tuple[int, ...]
+RUN_FIELDS = ("keep_alive", "keep_prompt", "lora")  # what `request_for` reads
 _MAX_PROMPTS = 64
+
+
+def request_for(
+    call: Call,
+    info: ModelInfo,
+    prompt: Prompt,
+    params: SamplingParams,
+    shown: tuple[int, ...] = (),
+) -> Request:
+    """The request for an answer to a prompt, with what the fields say of how it is run."""
+    return Request(
+        prompt,
+        params,
+        model=info.name,
+        shown=shown,
+        adapters=f.adapters(call.fields, info, call.service.scales),
+        keep_alive=f.keep_alive(call.fields),
+        keep_prompt=f.read(call.fields, "keep_prompt", bool, False),
+    )
 
 
 async def read_prompts(

@@ -9,7 +9,6 @@ from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, collect, new_id
 from edgellm.server.chat import Chat, prepare
-from edgellm.server.endpoint import EVENTS, Call, Reply, Route, Stream, typed_server_sent
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.kept_responses import Kept
 from edgellm.server.openai import RENAMED, now, openai_error
@@ -21,6 +20,7 @@ from edgellm.server.responses_items import (
     reasoning,
     text_part,
 )
+from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, typed_server_sent
 from edgellm.types import Message
 
 _RENAMED = {**RENAMED, "max_output_tokens": "max_tokens"}

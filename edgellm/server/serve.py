@@ -17,7 +17,17 @@ _KEEP_ALIVE = 75  # seconds that a connection may idle between requests
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server without handlers of signals: the caller has its own."""
+    """uvicorn's server that sleeps until it is to end, and leaves signals to its caller."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        self._ending.set()
+
+    async def main_loop(self) -> None:
+        await self._ending.wait()  # uvicorn's own looks ten times a second
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -64,7 +74,7 @@ async def serve(
     finally:
         preparing.cancel()
         stopping.cancel()
-        server.should_exit = True
+        server.end()
         ending = asyncio.ensure_future(_end_answers(service, grace))
         await serving
         ending.cancel()

@@ -41,11 +41,20 @@ class Totals:
 
 
 @dataclass
+class Said:
+    """What an answer has read, text or token ids, and the ids that it wrote."""
+
+    prompt: str | tuple[int, ...]
+    written: list[int] = field(default_factory=list)
+
+
+@dataclass
 class Service:
     """One server's state. in_flight: answers being generated. is_loading: not ready yet.
 
     active: ids of the requests whose answers these are. scales: by model, those of its adapters for
     requests that say none, where they were changed. responses: those that may be gone on from.
+    said: the last answer of each slot, by model and number.
     """
 
     client: Client
@@ -56,6 +65,7 @@ class Service:
     active: set[str] = field(default_factory=set)
     scales: dict[str, Mapping[str, float]] = field(default_factory=dict)
     responses: KeptResponses = field(default_factory=KeptResponses)
+    said: dict[tuple[str, int], Said] = field(default_factory=dict)
     is_loading: bool = False
     catalog: Mapping[str, CatalogEntry] = field(default_factory=dict)
 
@@ -106,19 +116,27 @@ class Service:
                 "adapters" if options.adapters else "draft",
             )
 
-    async def generate(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
-        """The events of a request, counted, unless there are too many requests already."""
+    async def generate(
+        self, request: Request, slot: int | None = None
+    ) -> AsyncGenerator[TokenEvent, None]:
+        """The events of a request, counted, unless there are too many requests already.
+
+        slot: has the first answer from then on; for requests that name their model.
+        """
         answers = request.params.n
         self._check_room(answers)
         request_id = request.request_id or os.urandom(12).hex()
         self.in_flight += answers
         self.active.add(request_id)
         self.totals.requests += 1
-        unfinished = answers
+        unfinished, said = answers, Said(request.prompt)
         try:
             named = replace(request, request_id=request_id)
             async with aclosing(self.client.submit(named)) as events:
                 async for event in events:
+                    if slot is not None and request.model is not None:
+                        self.said[request.model, slot] = said
+                        said.written += event.token_ids if event.index == 0 else ()
                     if event.finish_reason is not None:
                         unfinished -= 1
                         self._count(event)

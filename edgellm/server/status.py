@@ -5,7 +5,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 
-from edgellm.server.endpoint import Call, Plain, Reply, Route
+from edgellm.server.routes import Call, Plain, Reply, Route
 from edgellm.version import __version__
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Limits
-from edgellm.server.endpoint import Call
+from edgellm.server.routes import Call
 from edgellm.types import FimPrompt, SamplingParams
 
 _LEAST_SUFFIX = 64  # tokens kept of a suffix however short the time

@@ -172,5 +172,7 @@ def test_ollama_models(ollama_client: ollama.Client) -> None:
     assert shown.modelinfo["general.architecture"] == "mock"
     for line in shown.parameters.splitlines():
         assert line.split() == ["num_ctx", "64"]
+    assert ollama_client.pull("mock").status == "success"  # it is here already
+    assert [part.status for part in ollama_client.pull("mock:latest", stream=True)][-1] == "success"
     with pytest.raises(ollama.ResponseError, match="edgellm pull"):
-        ollama_client.pull("mock")
+        ollama_client.delete("mock")

@@ -12,8 +12,8 @@ import pytest
 from edgellm.client.http import exchange, parse_address
 from edgellm.sequence import Chunk
 from edgellm.server.answers import llama_timings
-from edgellm.server.endpoint import Call
 from edgellm.server.fields import adapters
+from edgellm.server.routes import Call
 from edgellm.server.settings import Settings
 from edgellm.server.time_limits import suffix_limit
 from edgellm.types import AdapterInfo, ModelInfo, Timings, Usage

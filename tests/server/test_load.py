@@ -6,13 +6,16 @@ import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from edgellm.client import LocalClient
 from edgellm.client.http import parse_address
+from edgellm.server.listen import tcp_listener
 from edgellm.server.settings import Settings
 from tests.mock_model import MockModel, make_manager, noise
-from tests.server.serving import running
+from tests.server.serving import running, serving
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "server_load.py"
 
@@ -43,3 +46,27 @@ def test_rude_clients(load: ModuleType, way: str, tmp_path: Path) -> None:
         (found,) = stats.result(10).values()
         assert (server.service.in_flight, found.running, found.waiting) == (0, 0, 0)
         assert server.service.totals.refused == 0 or outcome.counts["told to try again"]
+
+
+def test_an_idle_server_sleeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No timer wakes it: it takes no processor time."""
+
+    timers = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        call_at = loop.call_at
+
+        def counted(*args: Any, **more: Any) -> asyncio.TimerHandle:
+            timers.append(args)
+            return call_at(*args, **more)
+
+        listener = tcp_listener("127.0.0.1", 0)
+        async with LocalClient(make_manager(MockModel(noise))) as client, serving(client, listener):
+            await asyncio.sleep(0.05)
+            with monkeypatch.context() as patch:
+                patch.setattr(loop, "call_at", counted)
+                await asyncio.sleep(0.3)
+
+    asyncio.run(main())
+    assert len(timers) == 1  # this test's own

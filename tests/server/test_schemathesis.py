@@ -11,7 +11,8 @@ from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import running
 
 # They change the model that is served, or say of themselves that they are not here (501).
-_LEFT_OUT = "edgellm/v1/(load|unload|.*session)|api/(pull|push|create|copy|delete)"
+_LEFT_OUT = "edgellm/v1/(load|unload|.*session)|api/(pull|push|create|copy|delete|blobs)"
+_LEFT_OUT += "|/models$|/models/(un)?load|/props|/audio/|/slots/"
 
 
 @pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed")
