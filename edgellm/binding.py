@@ -19,7 +19,10 @@ from edgellm.types import LoadOptions
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A program bound to storage. where: backend, device and split: all that decides bits."""
+    """A program bound to storage. where: backend, device and split: all that decides bits.
+
+    head: the plan's head, over the same storage.
+    """
 
     executable: Executable
     store: BlockStore
@@ -27,6 +30,7 @@ class Bound:
     num_blocks: tuple[int, ...]
     num_slots: int
     where: str
+    head: Executable | None = None
 
 
 def bind(
@@ -39,9 +43,11 @@ def bind(
     backend = "cpu" if backend == "opencl" else backend  # no layer is on the GPU
     placement = place_load(plan, types, options)
     kv = allocate(program, placement.num_blocks, types, placement.num_slots)
-    executable = backends.get(backend, options.threads).load(program, kv)
+    runs = backends.get(backend, options.threads)
+    executable = runs.load(program, kv)
+    head = None if plan.head is None else runs.load(plan.head.program, kv)
     store = executable.store or HostStore(program, kv)
-    return Bound(executable, store, kv, placement.num_blocks, placement.num_slots, backend)
+    return Bound(executable, store, kv, placement.num_blocks, placement.num_slots, backend, head)
 
 
 def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends: Backends) -> Bound:

@@ -99,7 +99,14 @@ class BlockTables:
         return max(0, self._limits.blocks(group, len(sequence.token_ids)) - held)
 
     def reserve(self, sequence: Sequence, count: int) -> bool:
-        """Makes room for `count` more tokens; False when too few blocks are free."""
+        """Makes room to compute `count` more tokens; False when too few blocks are free."""
+        if not self.make_room(sequence, count):
+            return False
+        self._save_state(sequence, count)
+        return True
+
+    def make_room(self, sequence: Sequence, count: int) -> bool:
+        """Blocks of its own for `count` more tokens; False when too few are free."""
         done, size = sequence.num_computed_tokens, self._limits.block_size
         total, place = self._limits.blocks_of(done + count), done // size
         plan: list[tuple[int, bool]] = []
@@ -122,7 +129,6 @@ class BlockTables:
                 self.tree.forget(group, table[place])
             if missing:
                 table += pool.allocate(missing)
-        self._save_state(sequence, count)
         return True
 
     def advance(self, sequence: Sequence, count: int) -> None:

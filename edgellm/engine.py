@@ -42,12 +42,18 @@ class Runner(Protocol):
 
 
 class Speculator(Protocol):
-    """Who guesses tokens ahead. most: guesses for one sequence."""
+    """Who guesses tokens ahead. most: guesses for one sequence. reads: the output that it is shown
+    of all steps, if any."""
 
     @property
     def most(self) -> int: ...
 
+    @property
+    def reads(self) -> str | None: ...
+
     def draft(self, sequences: Seq[Sequence]) -> Mapping[Sequence, list[int]]: ...
+
+    def follow(self, sequence: Sequence, first: int, hidden: Rows) -> None: ...
 
     def observe(self, rows: int, seconds: float) -> None: ...
 
@@ -222,14 +228,28 @@ class Engine:
         try:
             drafts = speculation.draft(alone)
         except Exception:
-            _log.exception("guessing failed, and is left from now on")
-            self._speculation = None
-            speculation.close()
+            self._stop_guessing(speculation)
             return set()
         for sequence, tokens in drafts.items():
             sequence.token_ids += tokens
             sequence.num_draft_tokens = len(tokens)
         return set(drafts)
+
+    def _stop_guessing(self, speculation: Speculator) -> None:
+        """After an error: answers do not need guesses."""
+        _log.exception("guessing failed, and is left from now on")
+        self._speculation = None
+        speculation.close()
+
+    def _follow(self, sequence: Sequence, first: int, hidden: Rows) -> None:
+        """Shows whoever guesses the rows of what was computed from position `first` on."""
+        speculation, sure = self._speculation, sequence.num_computed_tokens - first
+        if speculation is None or sure <= 0:
+            return
+        try:
+            speculation.follow(sequence, first, hidden[:sure])
+        except Exception:
+            self._stop_guessing(speculation)
 
     def _withdraw(self, sequences: Iterable[Sequence]) -> None:
         """Takes the guesses of those that the step has no room for back."""
@@ -244,13 +264,17 @@ class Engine:
     def _hand_out(self, chunks: list[Chunk], outputs: Mapping[str, Rows]) -> None:
         """Gives each sequence its rows, which lie in the order of the chunks."""
         first = token = 0
+        reads = None if self._speculation is None else self._speculation.reads
         for chunk in chunks:
             self._tokens_computed += chunk.count
+            begun = chunk.sequence.num_computed_tokens - chunk.count
             num_rows = {"none": 0, "last": 1, "all": chunk.count}[chunk.logits]
             if chunk.sequence.wants_hidden:
                 self._take(chunk.sequence, outputs["hidden"][token : token + chunk.count])
             elif num_rows:
                 self._take(chunk.sequence, outputs["logits"][first : first + num_rows])
+            if reads is not None:
+                self._follow(chunk.sequence, begun, outputs[reads][token : token + chunk.count])
             first += num_rows
             token += chunk.count
 

@@ -6,14 +6,14 @@
 from dataclasses import dataclass, replace
 
 from edgellm.cold_experts import ExpertBytes, expert_bytes
-from edgellm.errors import BackendError
+from edgellm.errors import BackendError, GGUFError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import Program
 from edgellm.kv_cache import KVTypes, bytes_per_slot, bytes_per_token, check_widths
 from edgellm.limits import Limits
 from edgellm.memory import available_memory
-from edgellm.models import Adapter, ModelConfig, record
+from edgellm.models import Adapter, ModelConfig, MTPHead, record, record_with_head
 from edgellm.placement import Placement, place, place_on_host
 from edgellm.types import DEFAULT_CONTEXT, LoadOptions
 
@@ -25,13 +25,17 @@ _LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are want
 class LoadPlan:
     """A recorded program and what bounds its steps.
 
-    usable: bytes of this machine's memory for weights and cache together. sizes: of the weights.
+    head: what predicts one token more than it; None where the file has none that can be used, and
+    head_error says why, where it has one. usable: bytes of this machine's memory for weights and
+    cache together. sizes: of the weights.
     """
 
     program: Program
     limits: Limits
     usable: int
     sizes: ExpertBytes
+    head: MTPHead | None = None
+    head_error: str | None = None
 
 
 def plan_load(
@@ -40,14 +44,29 @@ def plan_load(
     options: LoadOptions,
     usable: int,
     adapters: tuple[Adapter, ...] = (),
+    with_head: bool = False,
 ) -> LoadPlan:
-    """Records the program for the context of `options`, by default at most DEFAULT_CONTEXT."""
+    """Records the program for the context of `options`, by default at most DEFAULT_CONTEXT.
+
+    with_head: also that of the head behind it, where the file has one.
+    """
     context = context_length(options, config)
-    program = record(file, config, context, adapters)
+    head, head_error = None, None
+    try:
+        if with_head:
+            program, head = record_with_head(file, config, context, adapters)
+        else:
+            program = record(file, config, context, adapters)
+    except GGUFError as error:
+        if not with_head:
+            raise
+        program, head_error = record(file, config, context, adapters), str(error)
     experts = config.experts
     sizes = expert_bytes(file, experts.count if experts else 0, experts.used if experts else 0)
     if sizes.total >= usable:
         program = replace(program, experts_on_disk=True)
+        if head is not None:
+            head = replace(head, program=replace(head.program, experts_on_disk=True))
     limits = Limits(
         context_length=context,
         max_num_seqs=options.max_num_seqs,
@@ -58,7 +77,7 @@ def plan_load(
         windows=tuple(group.window for group in program.kv_groups),
         is_causal=program.is_causal,
     )
-    return LoadPlan(program, limits, usable, sizes)
+    return LoadPlan(program, limits, usable, sizes, head, head_error)
 
 
 def place_load(

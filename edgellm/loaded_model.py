@@ -207,7 +207,7 @@ def load_model(
             left = max(1, usable_memory(options.memory_limit) - draft_bytes)
             options = replace(options, memory_limit=left)
         advice = advised_by(file, lambda text: note(f"{name}: {text}"))
-        ready = make_ready(file, config, options, backends, adapters.adapters, drafters)
+        ready = make_ready(file, config, options, backends, adapters.adapters, drafters, tokenizer)
         opened.pop_all()  # the model closes them
     info = ModelInfo(
         name=name,
@@ -229,6 +229,7 @@ def load_model(
         "backend": ready.where,
         "kv_cache_type": ready.kv_cache_type,
         "context_length": ready.limits.context_length,
+        **({"mtp_heads": 1} if ready.has_head else {}),
     }
     return LoadedModel(
         file, tokenizer, ready.engine, info, note, adapters, numerics, draft_bytes, head

@@ -3,7 +3,8 @@
 All index arithmetic between sequences and kernels lives here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence as Seq
+from dataclasses import replace
 from itertools import accumulate
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from edgellm.errors import RequestError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import Program
-from edgellm.sequence import BlockCopy, Chunk
+from edgellm.sequence import BlockCopy, Chunk, Sequence
 
 Logits = npt.NDArray[np.float32]
 
@@ -43,7 +44,10 @@ class Executable(Protocol):
 
 
 class ModelRunner:
-    """One loaded model on one backend. after_step: is called when logits are there."""
+    """One loaded model on one backend. after_step: is called when logits are there.
+
+    followed: the output that whoever guesses tokens ahead reads of all steps, None is none.
+    """
 
     def __init__(
         self,
@@ -51,11 +55,13 @@ class ModelRunner:
         program: Program,
         store: BlockStore,
         after_step: Callable[[], None] | None = None,
+        followed: str | None = None,
     ) -> None:
         self._executable = executable
         self._program = program
         self.store = store
         self._after_step = after_step
+        self._followed = () if followed is None else (followed,)
 
     @property
     def num_groups(self) -> int:
@@ -73,38 +79,22 @@ class ModelRunner:
         Every sequence must have blocks for all of its chunk. RequestError for a token id that
         the model does not have.
         """
-        query_start = [0, *accumulate(chunk.count for chunk in chunks)]
-        seq_lens = [chunk.sequence.num_computed_tokens + chunk.count for chunk in chunks]
-        width = -(-max(seq_lens) // BLOCK_SIZE)
-        block_tables = np.zeros((self.num_groups, len(chunks), width), np.int32)
         ids: list[int] = []
-        positions: list[int] = []
-        slots: list[list[int]] = [[] for _ in range(self.num_groups)]
-        for s, (chunk, end) in enumerate(zip(chunks, seq_lens, strict=True)):
-            places = range(end - chunk.count, end)
-            new_ids = chunk.sequence.token_ids[places.start : end]
+        spans = []
+        for chunk in chunks:
+            done = chunk.sequence.num_computed_tokens
+            places = range(done, done + chunk.count)
+            new_ids = chunk.sequence.token_ids[done : places.stop]
             if not 0 < chunk.count == len(new_ids):
                 raise ValueError(f"a chunk of {chunk.count} tokens with {len(new_ids)} to compute")
             ids += new_ids
-            positions += places
-            used = -(-end // BLOCK_SIZE)
-            tables = chunk.sequence.block_tables
-            for group, (own, table) in enumerate(zip(slots, tables, strict=True)):
-                if len(table) < used:
-                    raise ValueError(f"{end} tokens need {used} blocks and have {len(table)}")
-                block_tables[group, s, :used] = table[:used]
-                own += [table[p // BLOCK_SIZE] * BLOCK_SIZE + p % BLOCK_SIZE for p in places]
-        return Batch(
-            input_ids=self._checked(ids),
-            positions=np.array(positions, np.int32),
-            query_start=np.array(query_start, np.int32),
-            seq_lens=np.array(seq_lens, np.int32),
-            slot_mapping=np.array(slots, np.int64).reshape(self.num_groups, len(ids)),
-            block_tables=block_tables,
+            spans.append((chunk.sequence, places))
+        batch = pack_spans(spans, self._program, self._checked(ids))
+        return replace(
+            batch,
             state_slots=self._state_slots(chunks),
-            logits_rows=np.array(_logits_rows(chunks, query_start), np.int32),
-            adapter_scales=self._adapter_scales(chunks),
-            outputs=_outputs(chunks),
+            logits_rows=np.array(_logits_rows(chunks, batch.query_start.tolist()), np.int32),
+            outputs=_outputs(chunks).union(self._followed),
         )
 
     def _state_slots(self, chunks: list[Chunk]) -> npt.NDArray[np.int32]:
@@ -114,12 +104,6 @@ class ModelRunner:
         if None in slots or len(set(slots)) < len(slots):
             raise ValueError(f"sequences of one step have the state slots {slots}")
         return np.array(slots, np.int32)
-
-    def _adapter_scales(self, chunks: list[Chunk]) -> npt.NDArray[np.float32]:
-        scales = np.zeros((len(chunks), self._program.num_adapters), np.float32)
-        for row, chunk in zip(scales, chunks, strict=True):
-            row[: len(chunk.sequence.adapter_scales)] = chunk.sequence.adapter_scales
-        return scales
 
     def _checked(self, ids: list[int]) -> npt.NDArray[np.int32]:
         """Kernels index the embedding with these and check nothing."""
@@ -142,6 +126,43 @@ class ModelRunner:
     def close(self) -> None:
         """Gives back what the backend holds."""
         self._executable.close()
+
+
+def pack_spans(
+    spans: Seq[tuple[Sequence, range]], program: Program, input_ids: npt.NDArray[np.int32]
+) -> Batch:
+    """A batch of these positions of these sequences, no logits and no states wanted.
+
+    Every sequence must have blocks for its last position.
+    """
+    num_groups = len(program.kv_groups)
+    seq_lens = [places.stop for _, places in spans]
+    width = -(-max(seq_lens) // BLOCK_SIZE)
+    block_tables = np.zeros((num_groups, len(spans), width), np.int32)
+    scales = np.zeros((len(spans), program.num_adapters), np.float32)
+    positions: list[int] = []
+    slots: list[list[int]] = [[] for _ in range(num_groups)]
+    for s, (sequence, places) in enumerate(spans):
+        positions += places
+        scales[s, : len(sequence.adapter_scales)] = sequence.adapter_scales
+        used = -(-places.stop // BLOCK_SIZE)
+        for group, (own, table) in enumerate(zip(slots, sequence.block_tables, strict=True)):
+            if len(table) < used:
+                raise ValueError(f"{places.stop} tokens need {used} blocks and have {len(table)}")
+            block_tables[group, s, :used] = table[:used]
+            own += [table[p // BLOCK_SIZE] * BLOCK_SIZE + p % BLOCK_SIZE for p in places]
+    return Batch(
+        input_ids=input_ids,
+        positions=np.array(positions, np.int32),
+        query_start=np.array([0, *accumulate(len(places) for _, places in spans)], np.int32),
+        seq_lens=np.array(seq_lens, np.int32),
+        slot_mapping=np.array(slots, np.int64).reshape(num_groups, len(positions)),
+        block_tables=block_tables,
+        state_slots=np.zeros(len(spans), np.int32),
+        logits_rows=np.zeros(0, np.int32),
+        adapter_scales=scales,
+        outputs=frozenset(),
+    )
 
 
 def _outputs(chunks: list[Chunk]) -> frozenset[str]:

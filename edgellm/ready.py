@@ -10,7 +10,8 @@ from edgellm.backends import ROWS, Backends, backend_name
 from edgellm.binding import bind
 from edgellm.block_pool import BlockPool
 from edgellm.cold_experts import ColdExperts
-from edgellm.drafters import Drafter, Speculation
+from edgellm.drafters import MTP, Drafter, HeadRunner, Speculation
+from edgellm.drafters.mtp import Room
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import GGUFFile
@@ -22,7 +23,9 @@ from edgellm.limits import Limits
 from edgellm.load_plan import plan_load, usable_memory
 from edgellm.model_runner import ModelRunner
 from edgellm.models import Adapter, ModelConfig
+from edgellm.sampling import Vocabulary
 from edgellm.scheduler import Scheduler
+from edgellm.sequence import Sequence
 from edgellm.step_cost import StepCost
 from edgellm.types import LoadOptions
 
@@ -31,7 +34,8 @@ from edgellm.types import LoadOptions
 class Ready:
     """All that steps need, without text: `engine` runs `program` with the storage `kv`.
 
-    where: backend, device and split: what is computed elsewhere has other bits.
+    where: backend, device and split: what is computed elsewhere has other bits. has_head: whether
+    the file's head guesses, which then has a layer of the cache.
     """
 
     backend: str
@@ -41,6 +45,7 @@ class Ready:
     program: Program
     kv: KVStorage
     engine: Engine
+    has_head: bool = False
 
     @property
     def kv_cache_bytes(self) -> int:
@@ -55,14 +60,19 @@ def make_ready(
     backends: Backends,
     adapters: tuple[Adapter, ...] = (),
     drafters: tuple[Drafter, ...] = (),
+    vocabulary: Vocabulary | None = None,
 ) -> Ready:
     """Records the file's program and binds it to cache storage and one of the backends.
 
-    drafters: guess tokens ahead; without any, each step computes one of each answer.
+    drafters: guess tokens ahead; without any, each step computes one of each answer. vocabulary:
+    with it a head in the file guesses, too, after the first of them.
     Errors are those of load_model. The files must stay open until the engine is closed.
     """
     backend, types = check_options(options)
-    plan = plan_load(file, config, options, usable_memory(options.memory_limit), adapters)
+    usable, with_head = usable_memory(options.memory_limit), vocabulary is not None
+    plan = plan_load(file, config, options, usable, adapters, with_head and backend != "opencl")
+    if plan.head_error is not None:
+        backends.note(f"the file's MTP head is left: {plan.head_error}")
     program, limits = plan.program, plan.limits
     try:
         bound = bind(backend, plan, types, options, backends)
@@ -74,12 +84,32 @@ def make_ready(
         bound = bind(backend, plan, types, options, backends)
     pools = tuple(BlockPool(blocks) for blocks in bound.num_blocks)
     after_step = ColdExperts(file, plan.usable).trim if program.experts_on_disk else None
-    runner = ModelRunner(bound.executable, program, bound.store, after_step)
+    reads = None if plan.head is None else plan.head.reads
+    runner = ModelRunner(bound.executable, program, bound.store, after_step, reads)
     states = BlockPool(bound.num_slots) if bound.num_slots else None
-    speculation = Speculation(drafters, limits, states is not None) if drafters else None
-    engine = Engine(runner, Scheduler(pools, limits, states, StepCost()), speculation)
+    scheduler = Scheduler(pools, limits, states, StepCost())
+    if plan.head is not None and bound.head is not None and vocabulary is not None:
+        head = HeadRunner(plan.head, bound.head)
+        drafters = (*drafters[:1], MTP(head, _room(scheduler, runner), vocabulary), *drafters[1:])
+    speculation = Speculation(drafters, limits, states is not None, reads) if drafters else None
+    engine = Engine(runner, scheduler, speculation)
     kv_cache_type = options.kv_cache_type or ROWS[backend].kv_cache_type
-    return Ready(backend, bound.where, kv_cache_type, limits, program, bound.kv, engine)
+    has_head = bound.head is not None
+    return Ready(backend, bound.where, kv_cache_type, limits, program, bound.kv, engine, has_head)
+
+
+def _room(scheduler: Scheduler, runner: ModelRunner) -> Room:
+    """Gives a sequence blocks of its own for what is guessed, before the step that reserves them.
+
+    Copies are made at once: what the head writes there must not be overwritten by them.
+    """
+
+    def make(sequence: Sequence, count: int) -> bool:
+        has_room = scheduler.tables.make_room(sequence, count)
+        runner.copy(scheduler.take_copies())
+        return has_room
+
+    return make
 
 
 def check_options(options: LoadOptions) -> tuple[str, KVTypes]:

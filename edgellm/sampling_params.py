@@ -227,11 +227,12 @@ class SamplingParams:
         "when the text repeats itself: off, warn or stop",
         choices=("off", "warn", "stop"),
     )
-    speculation: Literal["auto", "off"] = option(
+    speculation: Literal["auto", "off", "lookup", "mtp", "draft"] = option(
         CHOICE,
         "auto",
-        "guess tokens ahead, where that is faster; the text stays the same",
-        choices=("auto", "off"),
+        "guess tokens ahead, where that is faster; the text stays the same. lookup, mtp, draft: "
+        "only from the text so far, by heads in the file, or by a draft model",
+        choices=("auto", "off", "lookup", "mtp", "draft"),
     )
 
     def __new__(cls, **given: Any) -> Self:

@@ -20,6 +20,7 @@ _KV_BYTES = 2  # f16
 _MAX_LAYERS = 4096
 _CHANNEL_MIX = "channel_mix_lerp_k.weight", "channel_mix_lerp_r.weight"
 _CONVOLUTION = re.compile(r"(ssm_conv1d(_[qkv])?|shortconv\.conv)\.weight")
+_HEAD = re.compile(r"blk\.\d{1,4}\.nextn\.eh_proj\.weight")
 _BLOCK = re.compile(r"blk\.(\d{1,4})\.(.+)")
 
 
@@ -58,7 +59,9 @@ class Memory:
 class ModelSummary:
     """supported: whether edgellm runs this architecture. active_parameters: what one token is
     multiplied by, of a mixture of experts those that it uses. chat_template: its first line with
-    anything in it; None when the file has none. context_length: tokens it was trained for."""
+    anything in it; None when the file has none. context_length: tokens it was trained for.
+    mtp_heads: layers among all that predict further tokens; uses_mtp: whether the first of them may
+    guess ahead."""
 
     path: str
     parts: int
@@ -69,6 +72,8 @@ class ModelSummary:
     parameters: int
     active_parameters: int
     layers: int
+    mtp_heads: int
+    uses_mtp: bool
     context_length: int | None
     tensor_types: tuple[TensorTypeUse, ...]
     tokenizer: TokenizerSummary
@@ -97,6 +102,8 @@ def summarize(file: GGUFFile, context: int | None = None) -> ModelSummary:
         parameters=file.num_parameters,
         active_parameters=_active_parameters(file, architecture),
         layers=_layers(file, architecture),
+        mtp_heads=sum(_HEAD.fullmatch(name) is not None for name in file.tensors),
+        uses_mtp=_uses_mtp(architecture),
         context_length=trained,
         tensor_types=_tensor_types(file),
         tokenizer=TokenizerSummary(
@@ -109,6 +116,11 @@ def summarize(file: GGUFFile, context: int | None = None) -> ModelSummary:
             file, architecture, context or min(trained or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
         ),
     )
+
+
+def _uses_mtp(architecture: str) -> bool:
+    row = ARCHITECTURES.get(architecture)
+    return row is not None and row.mtp_reads is not None
 
 
 def _active_parameters(file: GGUFFile, architecture: str) -> int:

@@ -11,6 +11,7 @@ from edgellm.errors import GGUFError
 from edgellm.gguf_loader import open_gguf
 from edgellm.summary import ModelSummary, summarize
 from tests.gguf_writer import F16, F32, Q8_0, Tensor, write_gguf
+from tests.models.heads import add_head
 from tests.models.running import record_file
 from tests.models.tiny import write_tiny
 
@@ -80,6 +81,15 @@ def test_what_the_file_says_is_passed_on(tmp_path: Path) -> None:
     assert summary.chat_template == "{{ first }}"
     tokenizer = summary.tokenizer
     assert (tokenizer.model, tokenizer.pre, tokenizer.vocab_size) == ("gpt2", "smollm", 2)
+
+
+def test_heads_that_predict_further_tokens_are_counted(tmp_path: Path) -> None:
+    heads = [tensor(f"blk.{layer}.nextn.eh_proj.weight") for layer in (3, 4)]
+    summary = describe(tmp_path, {}, [*keys(3), *heads])
+    assert (summary.mtp_heads, summary.uses_mtp) == (2, False)
+    with open_gguf(write_tiny(tmp_path, "glm4moe", add_head)) as file:
+        known = summarize(file)
+    assert (known.mtp_heads, known.uses_mtp) == (1, True)
 
 
 def test_what_is_absent_is_none(tmp_path: Path) -> None:

@@ -57,11 +57,20 @@ def _fields(summary: ModelSummary) -> list[tuple[str, str]]:
         ("licence", summary.license or "?"),
         ("parameters", _parameters(summary)),
         ("layers", str(summary.layers)),
+        *_heads(summary),
         ("context", f"{context:,} tokens" if context else "?"),
         ("tokenizer", _tokenizer(summary.tokenizer)),
         ("chat template", _template(summary.chat_template)),
         ("memory", _memory(summary.memory)),
     ]
+
+
+def _heads(summary: ModelSummary) -> list[tuple[str, str]]:
+    """Only of files that have some."""
+    if not summary.mtp_heads:
+        return []
+    use = "the first one guesses tokens ahead" if summary.uses_mtp else "not used by this version"
+    return [("MTP heads", f"{summary.mtp_heads} ({use})")]
 
 
 def _parameters(summary: ModelSummary) -> str:

@@ -2,7 +2,9 @@
 
 from edgellm.drafters.draft_model import DraftModel
 from edgellm.drafters.drafter import Drafter
+from edgellm.drafters.head_runner import HeadRunner
+from edgellm.drafters.mtp import MTP
 from edgellm.drafters.prompt_lookup import PromptLookup
 from edgellm.drafters.speculation import Speculation
 
-__all__ = ["DraftModel", "Drafter", "PromptLookup", "Speculation"]
+__all__ = ["MTP", "DraftModel", "Drafter", "HeadRunner", "PromptLookup", "Speculation"]

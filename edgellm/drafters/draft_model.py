@@ -10,18 +10,14 @@ from collections.abc import Callable, Mapping, Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from edgellm.drafters.drafter import Hidden
+from edgellm.drafters.learning import GuessTime, HitRate
 from edgellm.generation import Consumer, Rows
 from edgellm.sampling import Sampler, Vocabulary
 from edgellm.sequence import Sequence
 
 _PIECE = 64  # tokens of a new text read per step of the large model, which waits meanwhile
 _NEWS = 24  # unread tokens that do not keep it from guessing, nor make guesses seem dear
-_PRIOR, _PRIOR_WEIGHT = 0.7, 4.0  # how often a guess is right before any is counted
-_KEPT = 0.95  # of what was counted, each time something is
-_WEIGHT = 0.2  # of the newest time in a running mean
-# Per step without guesses: what is left of that mean, as it may have been a bad moment, and how far
-# the share of right ones goes back to the prior. Each new try may cost several steps.
-_FORGOTTEN, _RECOVERY = 0.9998, 0.005
 
 
 class Steps(Protocol):
@@ -40,6 +36,8 @@ class DraftModel:
     release: is called once the engine is closed. clock: seconds.
     """
 
+    name = "draft"
+
     def __init__(
         self,
         engine: Steps,
@@ -54,15 +52,18 @@ class DraftModel:
         self._release = release
         self._clock = clock
         self._readings: dict[Sequence, _Reading] = {}
-        self._seconds = 0.0  # per guess
+        self._time = GuessTime()
+
+    def follow(self, sequence: Sequence, first: int, hidden: Hidden) -> None:
+        """It makes rows of its own."""
 
     def chances(self, sequence: Sequence, most: int) -> list[float]:
         reading = self._readings.setdefault(sequence, _Reading())
         reading.judge(sequence.token_ids)
-        return [reading.chance] * most
+        return [reading.hits.chance] * most
 
     def seconds(self, count: int) -> float:
-        return count * self._seconds
+        return count * self._time.seconds
 
     def draft(self, counts: Mapping[Sequence, int]) -> dict[Sequence, list[int]]:
         guesses: dict[Sequence, _Guess] = {}
@@ -79,10 +80,10 @@ class DraftModel:
         begun = self._clock()
         self._run(list(guesses.values()))
         if guesses:
-            each = (self._clock() - begun) / max(counts[sequence] for sequence in guesses)
-            self._seconds += (_WEIGHT if self._seconds else 1.0) * (each - self._seconds)
+            longest = max(counts[sequence] for sequence in guesses)
+            self._time.observe((self._clock() - begun) / longest)
         else:
-            self._seconds *= _FORGOTTEN
+            self._time.fade()
         drafts = {s: self._known(guess.tokens) for s, guess in guesses.items()}
         for sequence, draft in drafts.items():
             self._readings[sequence].guessed = draft
@@ -123,20 +124,14 @@ class _Reading:
 
     known: int = 0
     guessed: list[int] = field(default_factory=list)
-    right: float = _PRIOR * _PRIOR_WEIGHT
-    seen: float = _PRIOR_WEIGHT
-
-    @property
-    def chance(self) -> float:
-        return self.right / self.seen
+    hits: HitRate = field(default_factory=HitRate)
 
     def judge(self, tokens: list[int]) -> None:
-        """Counts the guesses that have been decided since; unasked, it is slowly thought better."""
+        """Counts the guesses that have been decided since."""
         if not self.guessed:
-            self.right += _RECOVERY * (_PRIOR * self.seen - self.right)
+            self.hits.recover()
         for guess, token in zip(self.guessed, tokens[self.known :], strict=False):
-            self.right = _KEPT * self.right + (guess == token)
-            self.seen = _KEPT * self.seen + 1.0
+            self.hits.count(guess == token)
             if guess != token:
                 break
         self.guessed = []

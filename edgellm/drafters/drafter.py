@@ -3,14 +3,27 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from edgellm.sequence import Sequence
+
+Hidden = npt.NDArray[np.float32]  # (rows, hidden_size)
 
 
 class Drafter(Protocol):
-    """Guesses what sequences go on with. It sees their tokens, and may do so at every step.
+    """Guesses what sequences go on with. It sees their tokens and the rows that the model made of
+    them, and may do so at every step.
 
-    No guess can change an answer: one that is not what the model draws itself is taken back.
+    name: the value of SamplingParams.speculation that asks for it alone. No guess can change an
+    answer: one that is not what the model draws itself is taken back.
     """
+
+    @property
+    def name(self) -> str: ...
+
+    def follow(self, sequence: Sequence, first: int, hidden: Hidden) -> None:
+        """The model's rows of the tokens from position `first` on, once these are sure."""
 
     def chances(self, sequence: Sequence, most: int) -> list[float]:
         """How likely each of its next guesses is right, given that those before it are.

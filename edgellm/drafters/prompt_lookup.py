@@ -6,6 +6,7 @@ guessed or not: so nothing is computed to find out.
 
 from collections.abc import Mapping
 
+from edgellm.drafters.drafter import Hidden
 from edgellm.drafters.suffix_automaton import SuffixAutomaton
 from edgellm.sequence import Sequence
 
@@ -19,8 +20,13 @@ _KEPT = 0.95  # of what was counted, each time something is
 class PromptLookup:
     """A Drafter: prompt and answer of each sequence, as an automaton."""
 
+    name = "lookup"
+
     def __init__(self) -> None:
         self._texts: dict[Sequence, _Text] = {}
+
+    def follow(self, sequence: Sequence, first: int, hidden: Hidden) -> None:
+        """Tokens say all."""
 
     def chances(self, sequence: Sequence, most: int) -> list[float]:
         text = self._texts.get(sequence)

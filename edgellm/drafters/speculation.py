@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence as Seq
 from itertools import accumulate
 from operator import mul
 
-from edgellm.drafters.drafter import Drafter
+from edgellm.drafters.drafter import Drafter, Hidden
 from edgellm.drafters.row_cost import RowCost
 from edgellm.limits import Limits
 from edgellm.sequence import Sequence
@@ -23,12 +23,18 @@ class Speculation:
     """drafters: of those that promise the same, the first is asked.
 
     replays: what was computed before a wrong guess is computed again, as in recurrent models.
+    reads: the output of the model that drafters follow.
     """
 
     def __init__(
-        self, drafters: tuple[Drafter, ...], limits: Limits, replays: bool = False
+        self,
+        drafters: tuple[Drafter, ...],
+        limits: Limits,
+        replays: bool = False,
+        reads: str | None = None,
     ) -> None:
         self.most = _MOST
+        self.reads = reads
         self.cost = RowCost()
         self._drafters = drafters
         self._limits = limits
@@ -56,6 +62,12 @@ class Speculation:
             s: d for drafter in self._drafters for s, d in drafter.draft(counts[drafter]).items()
         }
 
+    def follow(self, sequence: Sequence, first: int, hidden: Hidden) -> None:
+        """The model's rows of a sequence's tokens from position `first` on."""
+        if _may_guess(sequence):
+            for drafter in self._drafters:
+                drafter.follow(sequence, first, hidden)
+
     def observe(self, rows: int, seconds: float) -> None:
         """A step that only decoded so many rows took `seconds`, drafting apart."""
         self.cost.observe(rows, seconds)
@@ -76,6 +88,8 @@ class Speculation:
         """Who might guess how many, how many of those should be right, and the step's seconds."""
         plain = self.cost.seconds(rows)
         for drafter in self._drafters:
+            if sequence.params.speculation not in ("auto", drafter.name):
+                continue
             gain = 0.0
             for count, chance in enumerate(accumulate(drafter.chances(sequence, most), mul), 1):
                 gain += chance
@@ -104,6 +118,7 @@ def _is_whole(rows: int) -> bool:
 
 
 def _may_guess(sequence: Sequence) -> bool:
-    """A beam takes one row, what is scored goes on with nothing, and not all requests want it."""
-    params = sequence.params
-    return sequence.score_from is None and params.beam_width == 1 and params.speculation == "auto"
+    """A beam takes one row, what is scored or embedded goes on with nothing, and not all requests
+    want it."""
+    params, is_answer = sequence.params, sequence.score_from is None and not sequence.wants_hidden
+    return is_answer and params.beam_width == 1 and params.speculation != "off"

@@ -7,7 +7,8 @@ program = record(file, config, context_length)
 from edgellm.models.adapters import Adapter, read_adapter
 from edgellm.models.architecture import Architecture
 from edgellm.models.config import ModelConfig, read_config
-from edgellm.models.decoder import record
+from edgellm.models.decoder import record, record_with_head
+from edgellm.models.mtp import MTPHead
 from edgellm.models.pooled_head import PooledHead, read_pooled_head
 from edgellm.models.registry import ARCHITECTURES
 
@@ -15,10 +16,12 @@ __all__ = [
     "ARCHITECTURES",
     "Adapter",
     "Architecture",
+    "MTPHead",
     "ModelConfig",
     "PooledHead",
     "read_adapter",
     "read_config",
     "read_pooled_head",
     "record",
+    "record_with_head",
 ]

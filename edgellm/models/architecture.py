@@ -17,6 +17,9 @@ NormKind = Literal["rms", "layer", "plain_rms", "plain_layer", "by_key"]
 # before as it is, and sums are normed.
 Residual = Literal["sequential", "parallel", "by_key", "by_norm", "single", "normed_sums"]
 
+# Outputs of a program: what follows its last norm, or what that reads.
+MTPReads = Literal["hidden", "stream"]
+
 Number = Callable[["ModelConfig"], float]
 
 
@@ -137,6 +140,8 @@ class Architecture:
     Builder.gated. own_kv_layers: so many layers have keys and values, unless a key says it.
     per_layer_input_width: likewise. altup: the residual stream is several; see altup.py.
     cycles: two stacks of layers take turns; see cycles.py.
+    mtp_reads: what a head that predicts a further token reads of the model, and gives for the one
+    after it: its last hidden states, normed, or the stream before that; None: no head is used.
     exact_within: the key of how many tokens attention picks; with no more than those it sees all.
     may_skip: layers without heads have no attention, those without keys a matrix instead, those of
     width 0 no feed-forward block.
@@ -216,6 +221,7 @@ class Architecture:
     per_layer_input_width: int = 0
     altup: bool = False
     cycles: bool = False
+    mtp_reads: MTPReads | None = None
     exact_within: str | None = None
     may_skip: bool = False
     rank_pooling: Literal["cls", "last", "mean"] = "cls"

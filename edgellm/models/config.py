@@ -122,8 +122,10 @@ class ModelConfig:
         return self.value_dim if self.windows[layer] is None else self.local_value_dim
 
 
-def read_config(file: GGUFFile) -> ModelConfig:
+def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
     """The configuration of the model in `file`.
+
+    with_heads: those behind its own layers that predict more than one token ahead count as layers.
 
     GGUFError names a key that is missing, of the wrong type or outside its range, and an
     architecture that is not in the registry.
@@ -133,7 +135,8 @@ def read_config(file: GGUFFile) -> ModelConfig:
         raise GGUFError("general.architecture is missing: the file does not say what model it is")
     refuse_parts(file.string("general.type"))
     row = architecture(name)
-    keys = Keys(file, name, file.integer(f"{name}.nextn_predict_layers") or 0)
+    heads = file.integer(f"{name}.nextn_predict_layers") or 0
+    keys = Keys(file, name, unlisted_layers=heads) if with_heads else Keys(file, name, heads)
     num_layers = keys.integer("block_count", 1, MAX_LAYERS) - keys.extra_layers
     if not 1 <= num_layers <= MAX_LAYERS:
         raise keys.refuse("nextn_predict_layers", keys.extra_layers, "less than block_count")

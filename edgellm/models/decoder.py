@@ -4,6 +4,7 @@ Which block a layer has is read off its tensors, so that hybrid models need noth
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from edgellm.kernels.program import Program, Value, Weight
 from edgellm.models.adapters import Adapter
 from edgellm.models.altup import altup_layers
 from edgellm.models.attention import grouped_query_attention
-from edgellm.models.config import ModelConfig
+from edgellm.models.config import ModelConfig, read_config
 from edgellm.models.convolution import gated_short_convolution
 from edgellm.models.cycles import cycling_layers
 from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
@@ -21,6 +22,7 @@ from edgellm.models.experts import expert_mlp
 from edgellm.models.experts_beside import experts_beside_layer, experts_beside_mlp
 from edgellm.models.feed_forward import mlp
 from edgellm.models.latent import latent_attention
+from edgellm.models.mtp import MTPHead, head_tensor, record_head
 from edgellm.models.per_layer_inputs import per_layer_inputs, with_layer_input
 from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
@@ -65,6 +67,45 @@ def record(
     adapters: those that sequences may take part in. GGUFError names a tensor that is missing, of
     the wrong shape or type, or not understood.
     """
+    r, table, outputs = _recorded(file, config, context_length, adapters)
+    r.adapting.refuse_unused()
+    return r.builder.finish(table.rows, **outputs)
+
+
+def record_with_head(
+    file: GGUFFile, config: ModelConfig, context_length: int, adapters: tuple[Adapter, ...] = ()
+) -> tuple[Program, MTPHead | None]:
+    """Like `record`, with the head that predicts one token more, where the file has one.
+
+    The head's cache is a layer of both programs; the model's has what the head reads among its
+    outputs.
+    """
+    reads, layer = architecture(config.architecture).mtp_reads, config.num_layers
+    if reads is None or head_tensor(layer) not in file.tensors:
+        return record(file, config, context_length, adapters), None
+    r, table, outputs = _recorded(file, config, context_length, adapters)
+    b, own_calls = r.builder, len(r.builder.calls)
+    h = Recorder(
+        read_config(file, with_heads=True),
+        r.architecture,
+        Weights(file, r.architecture.absent, r.architecture.unused),
+        context_length,
+        adapters,
+        b,
+    )
+    h.adapting = r.adapting
+    head = record_head(h, layer, table, _layer, _logits)
+    r.adapting.refuse_unused()
+    both = b.finish(table.rows, **outputs)
+    own = replace(both, calls=both.calls[:own_calls])
+    ahead = replace(both, calls=both.calls[own_calls:], outputs=head.outputs, state_layers=())
+    return own, MTPHead(ahead, head.given, head.embedding, reads)
+
+
+def _recorded(
+    file: GGUFFile, config: ModelConfig, context_length: int, adapters: tuple[Adapter, ...]
+) -> tuple[Recorder, Weight, dict[str, Value]]:
+    """The model's own calls in a recorder; its embedding, and its outputs by name."""
     row = architecture(config.architecture)
     if row.exact_within is not None and context_length > config.context_length:
         raise GGUFError(
@@ -86,18 +127,19 @@ def record(
     else:
         x = _layers(r, x)
     outputs = {"hidden": x if row.output_norm is None else r.norm(x, row.output_norm)}
+    if row.mtp_reads is not None:
+        outputs.setdefault(row.mtp_reads, x)
     if config.causal:
         outputs["logits"] = _logits(r, b.select_outputs(outputs["hidden"]), table)
     else:
         r.weights.leave("output.weight")
     r.weights.check()
-    r.adapting.refuse_unused()
-    return b.finish(vocab_size, **outputs)
+    return r, table, outputs
 
 
-def _logits(r: Recorder, x: Value, table: Weight) -> Value:
-    """By the file's matrix, or by the one of embeddings."""
-    logits = r.linear(x, "output", table.rows) if r.has("output") else r.builder.matmul(x, table)
+def _logits(r: Recorder, x: Value, table: Weight, name: str = "output") -> Value:
+    """By the file's matrix of this name, or by the one of embeddings."""
+    logits = r.linear(x, name, table.rows) if r.has(name) else r.builder.matmul(x, table)
     logits = _scaled(r, logits, r.architecture.logit_factor(r.config))
     cap = r.config.final_softcap
     return logits if cap is None else r.builder.softcap(logits, cap)

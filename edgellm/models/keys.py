@@ -1,8 +1,10 @@
 """Metadata of one architecture, every value held to a range. Knows no key's meaning."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
@@ -13,11 +15,13 @@ class Keys:
     """The metadata of one architecture, with a range for every value.
 
     extra_layers: that the file has behind the model's own; lists may describe them too.
+    unlisted_layers: so many at the end may be missing in lists: they are as the last one there.
     """
 
     file: GGUFFile
     prefix: str
     extra_layers: int = 0
+    unlisted_layers: int = 0
 
     def _name(self, key: str) -> str:
         return f"{self.prefix}.{key}"
@@ -72,10 +76,16 @@ class Keys:
         values = self.file.numbers(self._name(key)) if self.is_array(key) else None
         if values is None:
             return (self.number(key, -1e6, 1e6),) * num_layers
+        if len(values) == num_layers - self.unlisted_layers:
+            values = self._listed(values)
         is_wrong = finite and not np.isfinite(values[:num_layers]).all()
         if len(values) < num_layers or is_wrong:
             raise self.refuse(key, "another list", f"finite numbers for each of {num_layers}")
         return tuple(values[:num_layers].tolist())
+
+    def _listed(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The values with those of the layers that are not in the list."""
+        return np.concatenate([values, np.repeat(values[-1:], self.unlisted_layers)])
 
     def is_array(self, key: str) -> bool:
         """Whether the value is a list: one entry per layer."""
@@ -93,6 +103,8 @@ class Keys:
         values = self.file.metadata[self._name(key)]
         if not (isinstance(values, np.ndarray) and values.dtype.kind in "iub"):
             raise self.refuse(key, "a list of something else", "whole numbers")
+        if len(values) == num_layers - self.unlisted_layers:
+            values = self._listed(values)
         if len(values) not in (num_layers, num_layers + self.extra_layers):
             raise self.refuse(key, f"a list of {len(values)}", f"one for each of {num_layers}")
         numbers = values[:num_layers].tolist()

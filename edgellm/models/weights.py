@@ -92,14 +92,17 @@ class Weights:
         fmt, values = _as_float32(_format(info), stored)
         return Weight(name, fmt.type_id, rows, columns, values)
 
-    def check(self) -> None:
+    def check(self, prefix: str = "") -> None:
         """GGUFError naming a tensor that nobody asked for, or that one layer lacks and others have.
+
+        prefix: of the names of all that should have been asked for.
 
         Without it the result would be another model's.
         """
         self._compare_layers()
         for name in self.file.tensors:
-            if name not in self.read and not self._may_be_left(name):
+            is_left = name.startswith(prefix) and name not in self.read
+            if is_left and not self._may_be_left(name):
                 raise GGUFError(
                     f"tensor {name} has no place in this architecture as edgellm knows it: "
                     "the model needs something that is not supported yet"

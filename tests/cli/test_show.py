@@ -8,6 +8,8 @@ import pytest
 from edgellm.cli import main
 from tests.cli.storing import store_model
 from tests.gguf_writer import F32, Q8_0, write_gguf
+from tests.models.heads import add_head
+from tests.models.tiny import write_tiny
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +48,15 @@ def test_people_see_all_there_is_to_know(model: Path, capsys: pytest.CaptureFixt
     assert "at 100 tokens" in out
     assert ["Q8_0", "1", "4,096", "4,352", "8.50"] in [line.split("\t") for line in out.split("\n")]
     assert "\x1b" not in out
+
+
+def test_heads_are_told_of_files_that_have_some(
+    model: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(model)]) == 0
+    assert "MTP" not in capsys.readouterr().out
+    assert main(["show", str(write_tiny(home, "qwen35", add_head))]) == 0
+    assert "1 (the first one guesses tokens ahead)" in capsys.readouterr().out
 
 
 def test_programs_get_the_same_numbers(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

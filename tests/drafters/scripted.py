@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 from edgellm.drafters import Drafter, Speculation
+from edgellm.drafters.drafter import Hidden
 from edgellm.engine import Engine
 from edgellm.sequence import Sequence
 from tests.mock_model import MockModel, make_engine
@@ -15,11 +16,16 @@ Guess = Callable[[list[int]], list[int]]  # from the tokens so far to guesses fo
 class Scripted:
     """A Drafter that is sure of whatever `guess` says."""
 
+    name = "lookup"
+
     def __init__(self, guess: Guess, chance: float = 1.0) -> None:
         self.guess = guess
         self.chance = chance
         self.sequences: set[Sequence] = set()
         self.is_closed = False
+
+    def follow(self, sequence: Sequence, first: int, hidden: Hidden) -> None:
+        pass
 
     def chances(self, sequence: Sequence, most: int) -> list[float]:
         self.sequences.add(sequence)

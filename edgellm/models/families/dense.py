@@ -181,7 +181,7 @@ ROWS: Mapping[str, Architecture] = {
         activation="gelu_tanh",
         normalize_gates=True,
     ),
-    "glm4": Architecture(rope="interleaved", sections_split=True),
+    "glm4": Architecture(rope="interleaved", sections_split=True, mtp_reads="hidden"),
     "gpt2": Architecture(rope=None, norm="layer", activation="gelu_tanh", gated=False),
     "gptneox": Architecture(
         rope="split", norm="layer", residual="by_key", activation="gelu_tanh", gated=False

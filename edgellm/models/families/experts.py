@@ -68,7 +68,9 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "arctic": Architecture(rope="interleaved", normalize_gates=True),
     "bailingmoe": Architecture(rope="interleaved"),
-    "bailingmoe2": Architecture(rope="split", gating="sigmoid", shared_width_each=True),
+    "bailingmoe2": Architecture(
+        rope="split", gating="sigmoid", shared_width_each=True, mtp_reads="hidden"
+    ),
     "cohere2moe": Architecture(
         rope="interleaved",
         rotates=_is_windowed_or_dense,
@@ -84,9 +86,12 @@ ROWS: Mapping[str, Architecture] = {
         rope="split", norm="layer", ffn_norm="attn_output_norm", normalize_gates=True
     ),
     "deepseek": Architecture(rope="interleaved"),
-    "deepseek2": Architecture(rope="interleaved"),
+    "deepseek2": Architecture(rope="interleaved", mtp_reads="hidden"),
     "deepseek32": Architecture(
-        rope="interleaved", exact_within="attention.indexer.top_k", absent=INDEXER
+        rope="interleaved",
+        mtp_reads="hidden",
+        exact_within="attention.indexer.top_k",
+        absent=INDEXER,
     ),
     "deepseek2-ocr": Architecture(  # text
         rope="split", refused_keys=("attention.sliding_window",)
@@ -101,10 +106,11 @@ ROWS: Mapping[str, Architecture] = {
     "glm-dsa": Architecture(
         rope="interleaved",
         gating="sigmoid",
+        mtp_reads="hidden",
         exact_within="attention.indexer.top_k",
         absent=INDEXER,
     ),
-    "glm4moe": Architecture(rope="split", gating="sigmoid"),
+    "glm4moe": Architecture(rope="split", gating="sigmoid", mtp_reads="hidden"),
     "gpt-oss": Architecture(
         rope="split",
         local_rope_scaled=True,
@@ -208,6 +214,7 @@ ROWS: Mapping[str, Architecture] = {
         local_rope_base=10000.0,
         rotary_divisor=2,
         gating="sigmoid",
+        mtp_reads="stream",
         unused=MLP_BESIDE_EXPERTS,
     ),
 }

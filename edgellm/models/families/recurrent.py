@@ -37,14 +37,19 @@ ROWS: Mapping[str, Architecture] = {
         rope=None, residual="single", activation="relu2", gated=False, gating="sigmoid"
     ),
     "plamo2": Architecture(rope="split"),
-    "qwen35": Architecture(rope="split", gated_queries=True, key_heads="tiled"),
+    "qwen35": Architecture(rope="split", gated_queries=True, key_heads="tiled", mtp_reads="hidden"),
     "qwen35moe": Architecture(
-        rope="split", gated_queries=True, key_heads="tiled", normalize_gates=True
+        rope="split",
+        gated_queries=True,
+        key_heads="tiled",
+        normalize_gates=True,
+        mtp_reads="hidden",
     ),
     "qwen3next": Architecture(
         rope="split",
         gated_queries=True,
         normalize_gates=True,
+        mtp_reads="hidden",
         unused=("ssm_in.weight", "ssm_in.scale"),  # the same as attn_qkv and attn_gate
     ),
     "rwkv6": Architecture(
