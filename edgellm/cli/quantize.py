@@ -1,22 +1,24 @@
 """`edgellm quantize IN OUT`: writes a model in fewer bits, of a mixture or for a size."""
 
 import argparse
+import re
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from edgellm.backends import Backends
 from edgellm.cli.options import read_text, size
-from edgellm.cli.output import byte_size, print_fields, print_json, print_table
+from edgellm.cli.output import print_json
 from edgellm.cli.progress import named_bar
+from edgellm.cli.quantize_report import print_plan, print_result, report
 from edgellm.errors import RequestError
 from edgellm.eval.chunks import cut
 from edgellm.gguf_loader import GGUFFile, check_free, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
+from edgellm.models import read_config, record
 from edgellm.pull import resolve
+from edgellm.quantize.folds import Factors, factors_of, find_folds
 from edgellm.quantize.importance import Importance, read_importance
 from edgellm.quantize.moments import Moments
 from edgellm.quantize.plan import (
@@ -29,6 +31,7 @@ from edgellm.quantize.plan import (
 )
 from edgellm.quantize.probes import costs
 from edgellm.quantize.recipes import RECIPES
+from edgellm.quantize.scaling import choose_scales
 from edgellm.quantize.strips import Array
 from edgellm.quantize.target import CANDIDATES, Target, plan_for
 from edgellm.quantize.write import can_compensate, check_output, write_quantized
@@ -36,6 +39,7 @@ from edgellm.tokenizer import load_tokenizer
 
 _CALIBRATED = 256, 3  # tokens at a time of a text that tells what errors cost, and how often
 _COMPENSATED = 512, 16  # the same of one whose errors are made up for
+_LAYER = re.compile(r"^blk\.\d+\.")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,6 +83,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--imatrix", metavar="FILE", help="an importance matrix (GGUF): what errors matter most"
     )
+    moved = parser.add_mutually_exclusive_group()
+    moved.add_argument(
+        "--awq",
+        action="store_true",
+        help="scale columns by how strongly they are driven, where what makes their inputs can "
+        "undo it and less is lost (wants --imatrix)",
+    )
+    moved.add_argument(
+        "--smooth",
+        action="store_true",
+        help="the same by SmoothQuant's rule, for what rounding inputs loses as well",
+    )
     parser.add_argument(
         "--gptq",
         metavar="FILE",
@@ -105,6 +121,9 @@ def run(args: argparse.Namespace) -> int:
             raise RequestError(f"--{name} is for --target-size and --target-bpw", name)
     if args.type is None and args.pure:
         raise RequestError("--pure is for --type: a target has types of its own", "pure")
+    scaling = "smooth" if args.smooth else "awq"
+    if (args.awq or args.smooth) and args.imatrix is None:
+        raise RequestError(f"--{scaling} wants --imatrix, which tells what is driven", scaling)
     overrides = [parse_override(text) for text in args.tensor_type]
     importance = None if args.imatrix is None else read_importance(args.imatrix)
     with open_gguf(resolve(args.model, fetch=False)) as file:
@@ -116,11 +135,11 @@ def run(args: argparse.Namespace) -> int:
         _note(plan, importance)
         written = None if args.dry_run else _write(args, file, plan, importance)
     if args.json:
-        print_json(_report(plan, written, errors))
+        print_json(report(plan, written, errors))
     elif args.dry_run:
-        _print_plan(plan, errors)
+        print_plan(plan, errors)
     else:
-        _print_result(plan, args.output, written)
+        print_result(plan, args.output, written)
     return 0
 
 
@@ -181,6 +200,9 @@ def _write(
     check_output(file, path)
     check_free(path, args.force)
     with ExitStack() as stack:
+        factors: Mapping[str, Factors] = {}
+        if importance is not None and (args.awq or args.smooth):
+            factors = _factors(args, file, plan, importance)
         moments = None
         if args.gptq is not None:
             backends = Backends(_say)
@@ -201,7 +223,38 @@ def _write(
             args.force,
             watch,
             moments,
+            factors,
         )
+
+
+def _factors(
+    args: argparse.Namespace, file: GGUFFile, plan: Plan, importance: Importance
+) -> Mapping[str, Factors]:
+    """What rows and columns are multiplied with, by tensor name, for --awq and --smooth."""
+    config = read_config(file)
+    folds = find_folds(record(file, config, 1), file)
+    if not folds.found:
+        name, why = next(iter(folds.fixed.items()), ("no tensor", "it has no matrices"))
+        raise RequestError(
+            f"no scales can move between the weights of {config.architecture} ({name}: {why}): "
+            "leave out --awq and --smooth",
+            "awq",
+        )
+    with named_bar("scaling") as watch:
+        scales = choose_scales(
+            file,
+            plan,
+            folds.found,
+            importance.means,
+            args.smooth,
+            args.threads or usable_threads(),
+            watch,
+        )
+    kinds = sorted({_LAYER.sub("", f"{name} ({why})") for name, why in folds.fixed.items()})
+    _say(f"{len(scales)} of {len(folds.found)} groups of matrices are scaled")
+    if kinds:
+        _say(f"cannot be: {'; '.join(kinds)}")
+    return factors_of(file, scales)
 
 
 def _note(plan: Plan, importance: Importance | None) -> None:
@@ -225,64 +278,3 @@ def _note(plan: Plan, importance: Importance | None) -> None:
 
 def _say(text: str) -> None:
     print(f"edgellm: {text}", file=sys.stderr)
-
-
-def _parameters(plan: Plan) -> int:
-    return sum(planned.tensor.num_elements for planned in plan.tensors)
-
-
-def _report(plan: Plan, size: int | None, errors: Mapping[str, float]) -> dict[str, Any]:
-    return {
-        "type": plan.name,
-        "bytes": plan.nbytes,
-        "bits_per_weight": 8 * plan.nbytes / _parameters(plan),
-        "file_size": size,
-        "tensors": [
-            {
-                "name": planned.tensor.name,
-                "shape": planned.tensor.shape,
-                "from": planned.tensor.type_name,
-                "type": planned.type,
-                "bytes": planned.nbytes,
-                "fallback_of": planned.fallback_of,
-                "error": errors.get(planned.tensor.name),
-            }
-            for planned in plan.tensors
-        ],
-    }
-
-
-def _print_plan(plan: Plan, errors: Mapping[str, float]) -> None:
-    print_table(
-        ("TENSOR", "SHAPE", "FROM", "TYPE", "BYTES", *(("ERROR",) if errors else ())),
-        [
-            (
-                planned.tensor.name,
-                " x ".join(map(str, planned.tensor.shape)),
-                planned.tensor.type_name,
-                planned.type + (f" (for {planned.fallback_of})" if planned.fallback_of else ""),
-                f"{planned.nbytes:,}",
-                *((_error(errors.get(planned.tensor.name)),) if errors else ()),
-            )
-            for planned in plan.tensors
-        ],
-    )
-    before = sum(planned.tensor.nbytes for planned in plan.tensors)
-    print()
-    print_fields([("before", byte_size(before)), ("after", _size(plan))])
-
-
-def _error(share: float | None) -> str:
-    return "" if share is None else f"{share:.3%}"
-
-
-def _print_result(plan: Plan, path: str, size: int | None) -> None:
-    used = Counter(planned.type for planned in plan.tensors)
-    types = ", ".join(f"{count} {name}" for name, count in used.most_common())
-    print_fields([("file", path), ("size", byte_size(size)), ("weights", _size(plan))])
-    print_fields([("tensors", types)])
-
-
-def _size(plan: Plan) -> str:
-    bits = 8 * plan.nbytes / max(1, _parameters(plan))
-    return f"{byte_size(plan.nbytes)} ({bits:.2f} bits per weight)"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from edgellm.errors import RequestError
 from edgellm.kernels.formats import Format, dequantize_rows, quantize_rows
+from edgellm.quantize.folds import Factors, scaled
 
 Bytes = npt.NDArray[np.uint8]
 Array = npt.NDArray[np.float32]
@@ -26,11 +27,13 @@ def converted(
     importance: Array | None,
     pool: ThreadPoolExecutor,
     threads: int,
+    factors: Factors | None = None,
 ) -> Iterator[Bytes]:
     """The tensor's bytes in the type `target`, a strip at a time.
 
     stored: uint8 (matrices, rows, row bytes). importance: float32 (matrices, columns), or one row
-    for all. RequestError naming the tensor when the type cannot hold its numbers.
+    for all. factors: what rows and columns are multiplied with first. RequestError naming the
+    tensor when the type cannot hold its numbers.
     """
     matrices, rows, row_bytes = stored.shape
     columns = row_bytes // source.type_size * source.block_size
@@ -38,6 +41,8 @@ def converted(
 
     def strip(matrix: int, start: int) -> Bytes:
         values = dequantize_rows(source, stored[matrix, start : start + height])
+        if factors is not None:
+            values = scaled(values, factors, matrix * rows + start)
         weights = None
         if importance is not None:
             weights = importance[matrix if len(importance) > 1 else 0]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -11,6 +12,7 @@ from edgellm.errors import GGUFError, RequestError
 from edgellm.gguf_loader import Chunks, GGUFFile, NewTensor, entry, write_gguf
 from edgellm.kernels.formats import by_id, by_name, dequantize_rows
 from edgellm.kernels.formats.format import Blocks
+from edgellm.quantize.folds import Factors, scaled, weaker
 from edgellm.quantize.gptq import compensated
 from edgellm.quantize.importance import Importance
 from edgellm.quantize.moments import Moments
@@ -39,11 +41,13 @@ def write_quantized(
     replace: bool = False,
     watch: Watch | None = None,
     moments: Moments | None = None,
+    factors: Mapping[str, Factors] = MappingProxyType({}),
 ) -> int:
     """Writes the plan and returns the new file's size.
 
     moments: of what matrices are multiplied with: those that can be are then rounded so that the
-    error of each weight is made up for (GPTQ), a whole tensor in memory.
+    error of each weight is made up for (GPTQ), a whole tensor in memory. factors: what rows and
+    columns of some tensors are multiplied with first; inputs are then that much weaker.
     GGUFError for the disk, or a file that is there already and is not to be replaced;
     RequestError for a tensor that cannot be written, or an output that is the input.
     """
@@ -60,7 +64,10 @@ def write_quantized(
         else NewTensor(planned.tensor.name, planned.tensor.shape, planned.tensor.type_id)
         for planned in plan.tensors
     ]
-    weights = {planned.tensor.name: _weights(planned, means) for planned in plan.tensors}
+    weights = {
+        planned.tensor.name: _weights(planned, means, factors.get(planned.tensor.name))
+        for planned in plan.tensors
+    }
 
     # The strips are the parallel work: BLAS with threads of its own would only get in their way.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
@@ -70,10 +77,14 @@ def write_quantized(
             for planned in plan.tensors:
                 if watch:
                     watch(done, total, planned.tensor.name)
+                name = planned.tensor.name
+                own = factors.get(name)
                 if moments is not None and _is_compensated(planned, moments):
-                    yield [_compensated(file, planned, moments, threads)]
+                    yield [_compensated(file, planned, moments, own, threads)]
+                elif planned.is_copied and own is None:
+                    yield [file.data(name)]
                 else:
-                    yield _chunks(file, planned, weights[planned.tensor.name], pool, threads)
+                    yield _strips(file, planned, weights[name], own, pool, threads)
                 file.give_back(planned.tensor.name)
                 done += planned.tensor.nbytes
             if watch:
@@ -97,11 +108,11 @@ def _origin(importance: Importance, name: str) -> list[bytes]:
     ]
 
 
-def _weights(planned: Planned, means: Mapping[str, Array]) -> Array | None:
+def _weights(planned: Planned, means: Mapping[str, Array], factors: Factors | None) -> Array | None:
     """The importance of a tensor, checked before anything is written."""
     tensor = planned.tensor
     mean = means.get(tensor.name)
-    if mean is None or planned.is_copied:
+    if mean is None or (planned.is_copied and factors is None):
         return None
     matrices = tensor.rows // tensor.shape[1]
     if mean.shape[1] != tensor.columns or len(mean) not in (1, matrices):
@@ -109,7 +120,7 @@ def _weights(planned: Planned, means: Mapping[str, Array]) -> Array | None:
             f"the importance matrix has {mean.shape} numbers for {tensor.name}, whose shape is "
             f"{tensor.shape}: it is of another model"
         )
-    return mean
+    return mean if factors is None else weaker(mean, factors)
 
 
 def can_compensate(planned: Planned) -> bool:
@@ -121,31 +132,40 @@ def _is_compensated(planned: Planned, moments: Moments) -> bool:
     return can_compensate(planned) and planned.tensor.name in moments
 
 
-def _compensated(file: GGUFFile, planned: Planned, moments: Moments, threads: int) -> Blocks:
+def _compensated(
+    file: GGUFFile, planned: Planned, moments: Moments, factors: Factors | None, threads: int
+) -> Blocks:
     tensor = planned.tensor
     stored = file.data(tensor.name).reshape(tensor.rows, -1)
-    values = dequantize_rows(by_id(tensor.type_id), stored)
+    values, seen = dequantize_rows(by_id(tensor.type_id), stored), moments.of(tensor.name)
+    if factors is not None:
+        values = scaled(values, factors)
+        if factors.columns is not None:
+            seen = seen / np.outer(factors.columns, factors.columns)
     try:
         with threadpool_limits(threads, "blas"):
-            return compensated(values, moments.of(tensor.name), by_name(planned.type))
+            return compensated(values, seen, by_name(planned.type))
     except ValueError as error:
         raise RequestError(f"tensor {tensor.name!r} to {planned.type}: {error}") from None
 
 
-def _chunks(
-    file: GGUFFile, planned: Planned, weights: Array | None, pool: ThreadPoolExecutor, threads: int
+def _strips(
+    file: GGUFFile,
+    planned: Planned,
+    weights: Array | None,
+    factors: Factors | None,
+    pool: ThreadPoolExecutor,
+    threads: int,
 ) -> Chunks:
     tensor = planned.tensor
-    stored = file.data(tensor.name)
-    if planned.is_copied:
-        return [stored]
-    per_expert = tensor.shape[1]
+    height = tensor.shape[1] if len(tensor.shape) > 1 else 1  # of one expert
     return converted(
         tensor.name,
-        stored.reshape(tensor.rows // per_expert, per_expert, -1),
+        file.data(tensor.name).reshape(tensor.rows // height, height, -1),
         by_id(tensor.type_id),
         by_name(planned.type),
         weights,
         pool,
         threads,
+        factors,
     )

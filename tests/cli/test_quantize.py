@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgellm.cli import main, quantize as quantize_command
 from edgellm.gguf_loader import open_gguf
+from edgellm.quantize.importance import Driven, write_importance
 from tests.models.tiny import write_tiny
 
 
@@ -63,6 +65,8 @@ def test_a_dry_run_writes_nothing(
         (["OUT", "--target-bpw", "5", "--candidates", "Q8_0,Q9"], "there is no type 'Q9'"),
         (["OUT", "--type", "Q8_0", "--candidates", "Q8_0"], "--candidates is for"),
         (["OUT", "--type", "Q8_0", "--calibrate", "MODEL"], "--calibrate is for"),
+        (["OUT", "--type", "Q8_0", "--awq"], "--awq wants --imatrix"),
+        (["OUT", "--type", "Q8_0", "--smooth", "--awq"], "not allowed with"),
         (["nowhere/OUT", "--type", "Q8_0"], "cannot be written"),
     ],
 )
@@ -119,3 +123,38 @@ def test_a_text_whose_errors_are_made_up_for(
     words = ["quantize", str(model), str(sized), "--target-bpw", "8", "--calibrate", "other"]
     assert main(words) == 0
     assert asked == [("text", 512, 16), ("other", 256, 3)]
+
+
+def matrix_of(model: Path, path: Path) -> Path:
+    """An importance matrix of every seventh column of all matrices."""
+    with open_gguf(model) as file:
+        matrices = [t for t in file.tensors.values() if t.rows > 1 and t.name.startswith("blk")]
+    sums = {t.name: np.where(np.arange(t.columns) % 7, 0.01, 9)[None] for t in matrices}
+    seen = {name: Driven(driven, np.ones(1, np.int64)) for name, driven in sums.items()}
+    write_importance(path, seen, ["text"], 1, 32)
+    return path
+
+
+@pytest.mark.parametrize("option", ["--awq", "--smooth"])
+def test_columns_are_scaled(
+    model: Path, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, matrix = tmp_path / "out.gguf", matrix_of(model, tmp_path / "matrix.gguf")
+    words = ["quantize", str(model), str(out), "--type", "Q4_0", "--imatrix", str(matrix)]
+    assert main([*words, option]) == 0
+    assert "groups of matrices are scaled" in capsys.readouterr().err
+    with open_gguf(model) as file, open_gguf(out) as scaled:
+        norm = "blk.0.attn_norm.weight"
+        assert scaled.tensors[norm].type_name == file.tensors[norm].type_name
+        assert scaled.data(norm).tobytes() != file.data(norm).tobytes()
+
+
+def test_an_architecture_whose_scales_cannot_move(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write_tiny(tmp_path, "nanbeige", format_name="F16")
+    matrix = matrix_of(model, tmp_path / "matrix.gguf")
+    words = ["quantize", str(model), str(tmp_path / "out.gguf"), "--type", "Q4_0", "--awq"]
+    assert main([*words, "--imatrix", str(matrix)]) == 2
+    assert "weights of nanbeige (" in capsys.readouterr().err
+    assert not (tmp_path / "out.gguf").exists()
