@@ -69,7 +69,7 @@ class Weights:
         stored = np.asarray(self.file.data(info.name)).reshape(rows * matrices, -1)
         if fmt.name == "F64":
             fmt, stored = _as_float32(fmt, stored)
-        return Weight(name, fmt.type_id, rows * matrices, columns, stored)
+        return Weight(info.name, fmt.type_id, rows * matrices, columns, stored)
 
     def vector(self, name: str, size: int) -> Weight:
         """A float32 vector; GGUFError as for a matrix."""
@@ -90,7 +90,7 @@ class Weights:
         info = self._find(name, shape or (columns, rows))
         stored = np.asarray(self.file.data(info.name)).reshape(rows, -1)
         fmt, values = _as_float32(_format(info), stored)
-        return Weight(name, fmt.type_id, rows, columns, values)
+        return Weight(info.name, fmt.type_id, rows, columns, values)
 
     def check(self, prefix: str = "") -> None:
         """GGUFError naming a tensor that nobody asked for, or that one layer lacks and others have.
