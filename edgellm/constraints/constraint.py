@@ -64,7 +64,9 @@ class Constraint:
             raise RequestError(f"{self._field} allows nothing to come next", self._field)
         if left is not None and self._field == "json_schema" and self._must_end(left):
             known[[token for token in banned if token < len(known)]] = False
-            known = closing(known, self._words, self._place)
+            ending = closing(known, self._words, self._place)
+            known = np.zeros_like(known)
+            known[ending] = True
         allowed = np.zeros(size, np.bool_)
         allowed[: len(known)] = known[:size]
         return allowed

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgellm.constraints.words import Allowed, Words
+import numpy as np
+
+from edgellm.constraints.words import Allowed, Ids, Words
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
@@ -37,13 +39,13 @@ class Place:
         return Place(in_text, is_escaped)
 
 
-def closing(allowed: Allowed, words: Words, place: Place) -> Allowed:
+def closing(allowed: Allowed, words: Words, place: Place) -> Ids:
     """Of the tokens that may come next (vocab_size,), those that lead to the end."""
     for tier in words.inside_text if place.in_text else words.outside_text:
-        chosen = allowed & tier
-        if chosen.any():
+        chosen = tier[allowed[tier]]
+        if len(chosen):
             return chosen
-    return allowed
+    return np.flatnonzero(allowed)
 
 
 def tokens_to_end(matcher: "LLMatcher", words: Words, place: Place, most: int) -> int | None:
@@ -52,9 +54,8 @@ def tokens_to_end(matcher: "LLMatcher", words: Words, place: Place, most: int) -
     while not ahead.is_stopped():
         tokens = ahead.compute_ff_tokens() if words.can_force else []
         if not tokens:
-            chosen = closing(words.unpacked(ahead.compute_bitmask()), words, place)
-            tokens = [int(chosen.argmax())]
-        if words.ends[tokens[0]] or not ahead.consume_tokens(tokens):
+            tokens = closing(words.unpacked(ahead.compute_bitmask()), words, place)[:1].tolist()
+        if not tokens or tokens[0] in words.eog_ids or not ahead.consume_tokens(tokens):
             break
         place = place.after(words.pieces[token] for token in tokens)
         count += len(tokens)

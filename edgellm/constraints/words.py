@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     pass
 
 Allowed = npt.NDArray[np.bool_]  # (vocab_size,)
+Ids = npt.NDArray[np.intp]  # of tokens
 
 # Brackets that close, an empty value, a quote, what parts values, the shortest way into one.
 _OUTSIDE_TEXT = (rb"[}\]]+", rb"\[\]|\{\}", rb'"', rb"[,:] ?", rb"[\[{]")
@@ -48,33 +49,30 @@ class Words:
         )
 
     @cached_property
-    def ends(self) -> Allowed:
-        """The tokens that end a generation."""
-        ends = np.zeros(self.vocab_size, np.bool_)
-        ends[list(self.eog_ids)] = True
-        return ends
-
-    @cached_property
-    def outside_text(self) -> tuple[Allowed, ...]:
+    def outside_text(self) -> tuple[Ids, ...]:
         """Tokens that close JSON between its texts, those first that close most."""
-        return (self.ends, *self._kinds(_OUTSIDE_TEXT))
+        return (np.array(sorted(self.eog_ids), np.intp), *self._kinds(_OUTSIDE_TEXT))
 
     @cached_property
-    def inside_text(self) -> tuple[Allowed, ...]:
+    def inside_text(self) -> tuple[Ids, ...]:
         """Tokens that close a text, then those that bring a form such as a date on."""
         return self._kinds(_INSIDE_TEXT)
 
-    def _kinds(self, patterns: tuple[bytes, ...]) -> tuple[Allowed, ...]:
-        """Per pattern the tokens that are wholly of this form, and of none before it."""
+    def _kinds(self, patterns: tuple[bytes, ...]) -> tuple[Ids, ...]:
+        """Per pattern the tokens, ascending, that are wholly of this form, and of none before it.
+
+        Ids, as these are few of very many.
+        """
         match = re.compile(b"|".join(b"(%s)" % pattern for pattern in patterns)).fullmatch
         found = ((form.lastindex if (form := match(p)) else None) or 0 for p in self.pieces)
-        kinds = np.where(self.ends, 0, np.fromiter(found, np.int8, len(self.pieces)))
-        return tuple(kinds == number for number in range(1, len(patterns) + 1))
+        kinds = np.fromiter(found, np.int8, len(self.pieces))
+        kinds[list(self.eog_ids)] = 0
+        return tuple(np.flatnonzero(kinds == number) for number in range(1, len(patterns) + 1))
 
     def unpacked(self, bits: bytes) -> Allowed:
         """A mask of llguidance as one entry per token."""
         flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
-        return flags[: self.vocab_size].astype(np.bool_)
+        return flags[: self.vocab_size].view(np.bool_)
 
 
 class _Wrapper:

@@ -35,6 +35,7 @@ class Sampler:
         self._samplers = samplers_of(params)
         self._penalties = penalties_of(params)
         self._choose = choice_of(params)
+        self._takes_best = not self._samplers and self._choose is None
         self._memory = fresh(params)
         self._ends = np.array(sorted(vocabulary.eog_ids), np.intp)
         banned = dict.fromkeys(vocabulary.eog_ids, -math.inf)
@@ -52,9 +53,12 @@ class Sampler:
         """The next token id for logits (vocab_size,). history: every token so far, the last
         `num_generated` of which are the answer's. allowed: (vocab_size,), None is all. Equal
         logits: the lowest id wins. RequestError when bans leave none of those allowed."""
-        logits = self._prepare(logits, num_generated, allowed)
-        step = replace(self._step, history=history, end=self._likeliest_end(logits))
-        candidates = Candidates(logits)
+        best = greedy(logits)
+        prepared = self._prepare(logits, num_generated, allowed)
+        if self._takes_best and prepared is logits:
+            return best
+        step = replace(self._step, history=history, end=self._likeliest_end(prepared))
+        candidates = Candidates(prepared)
         for sampler in self._samplers:
             candidates = sampler(candidates, step)
         if self._choose is None:
@@ -75,6 +79,7 @@ class Sampler:
         allowed: Allowed | None = None,
     ) -> Float32:
         """The logits (vocab_size,) with biases, bans and penalties, nothing drawn; as `sample`."""
+        greedy(logits)  # an error when they are no numbers
         candidates = Candidates(self._prepare(logits, num_generated, allowed))
         step = replace(self._step, history=history)
         for sampler in self._penalties:
@@ -83,8 +88,9 @@ class Sampler:
 
     def _prepare(self, logits: Float32, num_generated: int, allowed: Allowed | None) -> Float32:
         """The logits with biases, bans and -inf for what is not allowed: where samplers begin."""
-        greedy(logits)  # an error when they are no numbers
         ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
+        if not len(ids) and allowed is None:
+            return logits
         if len(ids):
             logits = logits.copy()
             logits[ids] += biases
