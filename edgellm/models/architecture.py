@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 NormKind = Literal["rms", "layer", "plain_rms", "plain_layer", "by_key"]
 # Attention, then feed-forward; both from the same input; parallel where the file's key says so;
 # parallel where a layer has one norm only; a single block for each layer; blocks read what came
-# before as it is, and sums are normed.
-Residual = Literal["sequential", "parallel", "by_key", "by_norm", "single", "normed_sums"]
+# before as it is, and sums are normed; what blocks add to is normed as what they read.
+Residual = Literal[
+    "sequential", "parallel", "by_key", "by_norm", "single", "normed_sums", "normed_inputs"
+]
 
 # Outputs of a program: what follows its last norm, or what that reads.
 MTPReads = Literal["hidden", "stream"]
@@ -142,7 +144,8 @@ class Architecture:
     cycles: two stacks of layers take turns; see cycles.py.
     mtp_reads: what a head that predicts a further token reads of the model, and gives for the one
     after it: its last hidden states, normed, or the stream before that; None: no head is used.
-    exact_within: the key of how many tokens attention picks; with no more than those it sees all.
+    exact_within: keys whose product is how many tokens attention picks; with no more than those it
+    sees all.
     may_skip: layers without heads have no attention, those without keys a matrix instead, those of
     width 0 no feed-forward block.
     rank_pooling: of which row a reranker's classifier makes scores. classifier_activation: of its
@@ -222,7 +225,7 @@ class Architecture:
     altup: bool = False
     cycles: bool = False
     mtp_reads: MTPReads | None = None
-    exact_within: str | None = None
+    exact_within: tuple[str, ...] = ()
     may_skip: bool = False
     rank_pooling: Literal["cls", "last", "mean"] = "cls"
     classifier_activation: Literal["tanh", "gelu"] = "tanh"

@@ -49,18 +49,20 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
         r.kv_layers[layer] = len(r.builder.kv_layers) - 1
     if gate is not None:
         mixed = r.builder.gated(gate, mixed, "sigmoid")
-    mixed = r.optional_norm(_gated(r, layer, mixed, x), f"{prefix}.attn_sub_norm")
+    mixed = r.optional_norm(gated_by_projection(r, layer, mixed, x), f"{prefix}.attn_sub_norm")
     out = r.linear(mixed, f"{prefix}.attn_output", config.hidden_size)
     return out if config.value_scale is None else r.builder.multiply(out, config.value_scale)
 
 
-def _gated(r: Recorder, layer: int, mixed: Value, x: Value) -> Value:
-    """By a projection of x to as many numbers, or to one for each head."""
+def gated_by_projection(r: Recorder, layer: int, mixed: Value, x: Value) -> Value:
+    """What is mixed, times a projection of x to as many numbers, or to one for each head, where the
+    file has one.
+    """
     name, heads = f"blk.{layer}.attn_gate", r.config.num_heads[layer]
     if not r.offers(name):
         return mixed
-    is_by_head = r.weights.shape(f"{name}.weight")[-1:] == (heads,)
-    gate = r.linear(x, name, heads if is_by_head else mixed.width)
+    _, rows, *_ = (*r.weights.shape(f"{name}.weight"), 1)  # a matrix of one row has one number less
+    gate = r.linear(x, name, heads if rows == heads else mixed.width)
     if r.architecture.attention_gate == "softplus":
         gate = r.builder.softplus(gate)
     else:
@@ -151,7 +153,7 @@ def _placed(r: Recorder, layer: int, x: Value, norm: str, heads: int) -> Value:
     if is_normed and not row.qk_norm_last:
         x = r.head_norm(x, f"{prefix}.{norm}", heads)
     if row.rope is not None and _rotates(r, layer):
-        x = r.builder.rope(x, r.rope_table(layer), heads, _layout(r, row.rope))
+        x = r.builder.rope(x, r.rope_table(layer), heads, layout(r, row.rope))
         if row.plain_qk_norm(r.config):
             x = r.builder.rms_norm(x, None, r.config.norm_eps, heads)
             return _times_gains(r, x, f"{prefix}.{norm}", heads)
@@ -168,6 +170,6 @@ def _times_gains(r: Recorder, x: Value, name: str, heads: int) -> Value:
     return r.builder.multiply_columns(x, vector(name, np.repeat(gains, x.width // heads)))
 
 
-def _layout(r: Recorder, layout: RopeLayout) -> RopeLayout:
+def layout(r: Recorder, layout: RopeLayout) -> RopeLayout:
     """Text has the same position in all sections, so that only the pairing differs."""
     return "split" if r.architecture.sections_split and r.config.rope_sections else layout

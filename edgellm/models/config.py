@@ -48,10 +48,11 @@ class ModelConfig:
     causal: whether tokens see only what comes before them. pooling: how the file makes one row of
     a text's, None where it does not say. rope_finetuned, rope_sections: whether the file says so,
     and whether it divides rotary dimensions among text and images. rotating: whether the file says
-    of a layer that it rotates, where the row asks for that. loops: how often all layers run, one
-    after another; norms_loops: with the last norm in between. windows: keys that a query of
-    the layer sees, itself included; None is all of them. In a model that is not causal half of it
-    lies after the query. attention_scale: multiplies attention scores. value_scale: multiplies what
+    of a layer that it rotates, where the row asks for that. linear_layers: likewise of those with
+    linear attention, in models whose blocks add to normed inputs. loops: how often all layers run,
+    one after another; norms_loops: with the last norm in between. windows: keys that a query of the
+    layer sees, itself included; None is all of them. In a model that is not causal half of it lies
+    after the query. attention_scale: multiplies attention scores. value_scale: multiplies what
     attention adds. norm: never "by_key".
     temperature_scale: queries beyond rope_scaling.original_context grow with it (Builder.
     position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
@@ -87,6 +88,7 @@ class ModelConfig:
     rope_finetuned: bool | None
     rope_sections: bool
     rotating: tuple[bool, ...]
+    linear_layers: tuple[bool, ...]
     norm: NormKind
     norm_eps: float
     windows: tuple[int | None, ...]
@@ -202,6 +204,7 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
                 "attention.rope_pattern", num_layers, 0, 1, default=(1,) * num_layers
             )
         ),
+        linear_layers=_linear_layers(keys, row, num_layers),
         norm=norm,
         norm_eps=norm_eps,
         windows=_windows(keys, row, num_layers),
@@ -240,9 +243,10 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
 
 def _reach(keys: Keys, row: Architecture, context_length: int) -> int:
     """As many tokens as the model may see, computed as it does."""
-    if row.exact_within is None:
+    if not row.exact_within:
         return context_length
-    return min(context_length, keys.integer(row.exact_within, 1, MAX_CONTEXT))
+    picked = math.prod(keys.integer(key, 1, MAX_CONTEXT) for key in row.exact_within)
+    return min(context_length, picked)
 
 
 def _pooling(keys: Keys) -> Pooling | None:
@@ -258,6 +262,16 @@ def _relative_buckets(keys: Keys) -> int:
     if buckets < 4:
         raise keys.refuse(key, buckets, "at least 4")
     return buckets
+
+
+def _linear_layers(keys: Keys, row: Architecture, num_layers: int) -> tuple[bool, ...]:
+    """Layer by layer, or all but the last of so many."""
+    if row.residual != "normed_inputs":
+        return (False,) * num_layers
+    period = keys.integer("full_attention_interval", 0, MAX_LAYERS, default=0) or 8
+    default = tuple(int((layer + 1) % period > 0) for layer in range(num_layers))
+    key = "attention.recurrent_layers"
+    return tuple(bool(n) for n in keys.per_layer(key, num_layers, 0, 1, default=default))
 
 
 def _norm(keys: Keys, row: Architecture) -> tuple[NormKind, float]:

@@ -20,8 +20,10 @@ from edgellm.models.cycles import cycling_layers
 from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
 from edgellm.models.experts import expert_mlp
 from edgellm.models.experts_beside import experts_beside_layer, experts_beside_mlp
+from edgellm.models.experts_of_groups import experts_of_groups
 from edgellm.models.feed_forward import mlp
 from edgellm.models.latent import latent_attention
+from edgellm.models.lightning import lightning_attention
 from edgellm.models.mtp import MTPHead, head_tensor, record_head
 from edgellm.models.per_layer_inputs import per_layer_inputs, with_layer_input
 from edgellm.models.recorder import Recorder
@@ -52,6 +54,7 @@ FEED_FORWARDS: tuple[tuple[str, Block], ...] = (
     ("channel_mix_key", channel_mix),
     ("ffn_norm_exps", experts_beside_layer),
     ("post_ffw_norm_1", experts_beside_mlp),
+    ("ffn_gate_chexps", experts_of_groups),
     ("ffn_gate_inp", expert_mlp),
     ("ffn_down_exps", expert_mlp),
     ("ffn_up", mlp),
@@ -107,7 +110,7 @@ def _recorded(
 ) -> tuple[Recorder, Weight, dict[str, Value]]:
     """The model's own calls in a recorder; its embedding, and its outputs by name."""
     row = architecture(config.architecture)
-    if row.exact_within is not None and context_length > config.context_length:
+    if row.exact_within and context_length > config.context_length:
         raise GGUFError(
             f"attention sees {config.context_length} tokens that an indexer picks, which is not "
             f"supported; a context of {context_length} is asked for: give a context of at most "
@@ -219,6 +222,8 @@ def _layer(r: Recorder, layer: int, x: Value) -> Value:
     prefix, b = f"blk.{layer}", r.builder
     if r.architecture.residual == "normed_sums":
         return _layer_of_normed_sums(r, layer, x)
+    if r.architecture.residual == "normed_inputs":
+        return _layer_of_normed_inputs(r, layer, x)
     r.layer_input = x
     has_norm = r.architecture.pre_norm and not (r.architecture.embedding_normed and layer == 0)
     normed = r.norm(x, f"{prefix}.attn_norm") if has_norm else x
@@ -259,6 +264,17 @@ def _layer_of_normed_sums(r: Recorder, layer: int, x: Value) -> Value:
         mixed = r.norm(b.add(mixed, x), f"{prefix}.attn_norm_2")
     out = _block(FEED_FORWARDS, r, layer)(r, layer, mixed)
     return r.norm(b.add(out, mixed), f"{prefix}.layer_output_norm")
+
+
+def _layer_of_normed_inputs(r: Recorder, layer: int, x: Value) -> Value:
+    """What a block adds to is what it reads, times the file's factor. Source: MiniMax 2025."""
+    prefix, factor = f"blk.{layer}", r.architecture.residual_factor(r.config)
+    is_linear = r.config.linear_layers[layer]
+    mixer = lightning_attention if is_linear else grouped_query_attention
+    for block, norm in ((mixer, "attn_norm"), (_block(FEED_FORWARDS, r, layer), "ffn_norm")):
+        normed = r.norm(x, f"{prefix}.{norm}")
+        x = r.builder.add(_scaled(r, normed, factor), block(r, layer, normed))
+    return x
 
 
 def _is_parallel(r: Recorder, layer: int) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from edgellm.kernels.program import Value, Weight
 from edgellm.models.convolution import convolved
 from edgellm.models.recorder import Recorder, vector
-from edgellm.models.weights import rows_of
+from edgellm.models.weights import float_matrix, rows_of
 
 
 def gated_delta_net(r: Recorder, layer: int, x: Value) -> Value:
@@ -60,14 +60,14 @@ def kimi_delta_attention(r: Recorder, layer: int, x: Value) -> Value:
         )
         for part in "qkv"
     )
-    decay = r.linear(r.linear(x, f"{prefix}.ssm_f_a", head_dim), f"{prefix}.ssm_f_b", inner)
+    steps, rates = _decays(r, prefix, _low_rank(r, x, f"{prefix}.ssm_f", head_dim, inner), heads)
     y = b.delta_rule(
         _unit(r, q, heads, head_dim**-0.5),
         _unit(r, k, heads),
         v,
-        b.softplus(decay, r.weights.vector(f"{prefix}.ssm_dt.bias", inner)),
+        steps,
         r.linear(x, f"{prefix}.ssm_beta", heads),
-        r.weights.matrix_float32(f"{prefix}.ssm_a", heads, 1),
+        rates,
         key_heads=heads,
     )
     y = b.rms_norm(
@@ -76,8 +76,30 @@ def kimi_delta_attention(r: Recorder, layer: int, x: Value) -> Value:
     if r.has(f"{prefix}.attn_gate"):
         gate = r.linear(x, f"{prefix}.attn_gate", inner)
     else:
-        gate = r.linear(r.linear(x, f"{prefix}.ssm_g_a", head_dim), f"{prefix}.ssm_g_b", inner)
+        gate = _low_rank(r, x, f"{prefix}.ssm_g", head_dim, inner)
     return r.linear(b.gated(gate, y, "sigmoid"), f"{prefix}.attn_output", r.config.hidden_size)
+
+
+def _low_rank(r: Recorder, x: Value, name: str, rank: int, width: int) -> Value:
+    """By two matrices, or by one where the file has no second."""
+    if not r.offers(f"{name}_b"):
+        return r.linear(x, f"{name}_a", width)
+    return r.linear(r.linear(x, f"{name}_a", rank), f"{name}_b", width)
+
+
+def _decays(r: Recorder, prefix: str, x: Value, heads: int) -> tuple[Value, Weight]:
+    """What delta_rule takes as dt and a: states keep exp(a softplus(x)), or, where the file has a
+    lower bound of logarithms, exp(bound sigmoid(a x)). Source: Ling Team 2026 (Ling 3).
+    """
+    bias, b = r.weights.vector(f"{prefix}.ssm_dt.bias", x.width), r.builder
+    a = r.weights.matrix_float32(f"{prefix}.ssm_a", heads, 1)
+    bound = r.config.recurrent.least_log_decay
+    if bound is None:
+        return b.softplus(x, bias), a
+    factors = np.repeat(a.data.view(np.float32)[:, 0], x.width // heads)
+    inner = b.multiply_columns(b.add_columns(x, bias), vector(f"{a.name} by column", factors))
+    rates = float_matrix("kda.gate_lower_bound", np.full((heads, 1), bound, np.float32))
+    return b.activate(inner, "sigmoid"), rates
 
 
 def _projections(

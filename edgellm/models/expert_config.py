@@ -12,6 +12,9 @@ MAX_WIDTH = 1 << 20
 # Numbers of `expert_gating_func`; 0 leaves it to the family.
 GATINGS: Mapping[int, Gating] = {1: "softmax", 2: "sigmoid", 3: "softmax_selected"}
 
+# Of GroveMoE, where a file does not say: experts that share one more, and what that is worth.
+GROVE_SIZE, GROVE_FACTOR = 2, 0.05
+
 
 @dataclass(frozen=True)
 class ExpertConfig:
@@ -21,7 +24,9 @@ class ExpertConfig:
     shared_intermediate_size: of one expert, and of what all tokens share. gating, normalize,
     factor: see Builder.moe_route. groups, groups_used: experts come in so many equal groups, of
     which a token sees some; 1 is all. limits, shared_limits: what feed_forward.gated takes, of the
-    chosen and of the shared. router_softcap: of scores, before they become weights.
+    chosen and of the shared. router_softcap: of scores, before they become weights. per_group: so
+    many experts share one more, where the file has those; group_expert_width: of such a one, 0 is
+    that of a head; group_expert_factor: multiplies what they add.
     """
 
     count: int
@@ -36,6 +41,9 @@ class ExpertConfig:
     limits: tuple[float | None, ...]
     shared_limits: tuple[float | None, ...]
     router_softcap: float | None
+    per_group: int
+    group_expert_width: int
+    group_expert_factor: float
 
 
 def read_experts(
@@ -74,6 +82,11 @@ def read_experts(
         limits=_limits(keys, "swiglu_clamp_exp", len(sizes)),
         shared_limits=_limits(keys, "swiglu_clamp_shexp", len(sizes)),
         router_softcap=_router_softcap(keys, row),
+        per_group=keys.integer("experts_per_group", 0, count, default=0) or GROVE_SIZE,
+        group_expert_width=keys.integer(
+            "expert_chunk_feed_forward_length", 0, MAX_WIDTH, default=0
+        ),
+        group_expert_factor=keys.number("expert_group_scale", 0, 1e6, default=GROVE_FACTOR),
     )
 
 

@@ -42,34 +42,45 @@ def config(r: Recorder, layer: int) -> ExpertConfig:
 
 def routed(r: Recorder, layer: int, x: Value, scores: Value) -> Value:
     """What the chosen experts make of x, by the scores (T, experts) of all of them."""
-    experts, prefix, row = config(r, layer), f"blk.{layer}", r.architecture
-    routing = _route(r, experts, layer, scores)
-    product = partial(_product, r, experts.count, routing)
-    width = experts.intermediate_size[layer]
-    weights = r.builder.columns(routing, experts.used, experts.used) if row.weigh_inputs else None
+    experts = config(r, layer)
+    routing = route(r, experts, layer, scores)
+    return mixture(r, layer, x, routing, "exps", experts.count, experts.intermediate_size[layer])
+
+
+def mixture(
+    r: Recorder, layer: int, x: Value, routing: Value, kind: str, count: int, width: int
+) -> Value:
+    """What those of `count` experts make of x that it is routed to. kind: the end of their tensors'
+    names. width: of the numbers in between.
+    """
+    prefix, row, used = f"blk.{layer}.ffn", r.architecture, routing.width // 2
+    product = partial(_product, r, count, routing)
+    weights = r.builder.columns(routing, used, used) if row.weigh_inputs else None
 
     def read(name: str, rows: int, part: slice | None = None) -> Value:
-        y = product(x, f"{prefix}.{name}", rows, x.width, part)
+        y = product(x, f"{prefix}_{name}_{kind}", rows, x.width, part)
         return y if weights is None else r.builder.scale_heads(y, weights)
 
     if not row.gated:
-        hidden = activated(r, read("ffn_up_exps", width))
+        hidden = activated(r, read("up", width))
     else:
-        if r.offers(f"{prefix}.ffn_gate_up_exps"):
-            gate = read("ffn_gate_up_exps", 2 * width, slice(0, width))
-            up = read("ffn_gate_up_exps", 2 * width, slice(width, 2 * width))
+        if r.offers(f"{prefix}_gate_up_{kind}"):
+            gate = read("gate_up", 2 * width, slice(0, width))
+            up = read("gate_up", 2 * width, slice(width, 2 * width))
         else:
-            gate, up = read("ffn_gate_exps", width), read("ffn_up_exps", width)
-        hidden = gated(r, gate, up, experts.limits[layer])
-    down = product(hidden, f"{prefix}.ffn_down_exps", x.width, width)
+            gate, up = read("gate", width), read("up", width)
+        hidden = gated(r, gate, up, config(r, layer).limits[layer])
+    down = product(hidden, f"{prefix}_down_{kind}", x.width, width)
     if weights is None:
         return r.builder.moe_combine(down, routing)
-    parts = [r.builder.columns(down, rank * x.width, x.width) for rank in range(experts.used)]
+    parts = [r.builder.columns(down, rank * x.width, x.width) for rank in range(used)]
     return reduce(r.builder.add, parts)
 
 
-def _route(r: Recorder, experts: ExpertConfig, layer: int, scores: Value) -> Value:
-    """With a selection bias a group is as good as its two best experts, without as its best.
+def route(r: Recorder, experts: ExpertConfig, layer: int, scores: Value) -> Value:
+    """Which experts, and by how much, by the scores (T, experts) of all of them.
+
+    With a selection bias a group is as good as its two best experts, without as its best.
 
     Sources: DeepSeek-AI 2024, V2 and V3.
     """

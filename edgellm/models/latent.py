@@ -14,6 +14,7 @@ import numpy as np
 from edgellm.errors import GGUFError
 from edgellm.kernels.formats import dequantize_rows
 from edgellm.kernels.program import Value, Weight
+from edgellm.models.attention import gated_by_projection, layout
 from edgellm.models.latent_config import LatentConfig
 from edgellm.models.recorder import Recorder
 from edgellm.models.weights import float_matrix
@@ -45,7 +46,7 @@ def latent_attention(r: Recorder, layer: int, x: Value) -> Value:
         scale=latent.score_factor / math.sqrt(latent.head_dim),
         value_dim=latent.rank,
     )
-    values = b.head_matmul(mixed, to_values, heads, values_part)
+    values = gated_by_projection(r, layer, b.head_matmul(mixed, to_values, heads, values_part), x)
     return r.linear(values, f"{prefix}.attn_output", config.hidden_size)
 
 
@@ -76,7 +77,7 @@ def _rotated(r: Recorder, layer: int, x: Value, heads: int) -> Value:
     row = r.architecture
     if row.rope is None or not row.rotates(r.config, layer):
         return x
-    return r.builder.rope(x, r.rope_table(layer), heads, row.rope)
+    return r.builder.rope(x, r.rope_table(layer), heads, layout(r, row.rope))
 
 
 def _matrices(

@@ -28,11 +28,14 @@ _KEYS: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class RecurrentConfig:
-    """sizes: by key, those that the file gives. norms_steps: Mamba-1 normalises dt, b and c."""
+    """sizes: by key, those that the file gives. norms_steps: Mamba-1 normalises dt, b and c.
+    least_log_decay: of Kimi delta attention, None where decays have no bound.
+    """
 
     prefix: str
     sizes: Mapping[str, int]
     norms_steps: bool
+    least_log_decay: float | None
 
     def require(self, *keys: str) -> tuple[int, ...]:
         """The sizes of these keys; GGUFError names one that the file does not give."""
@@ -50,9 +53,10 @@ class RecurrentConfig:
 
 
 def read_recurrent(keys: Keys) -> RecurrentConfig:
-    """GGUFError names a key outside its range, or one that asks for what is not supported."""
-    if keys.boolean("kda.safe_gate"):
-        raise GGUFError(f"{keys.prefix}.kda.safe_gate is true: this kind of decay is not supported")
+    """GGUFError names a key that is missing or outside its range."""
     sizes = {key: keys.integer(key, 0, high, default=0) for key, high in _KEYS.items()}
     given = {key: size for key, size in sizes.items() if size}
-    return RecurrentConfig(keys.prefix, given, keys.boolean("ssm.dt_b_c_rms") is True)
+    bound = None
+    if keys.boolean("kda.safe_gate"):
+        bound = keys.number("kda.gate_lower_bound", -1e6, 0)
+    return RecurrentConfig(keys.prefix, given, keys.boolean("ssm.dt_b_c_rms") is True, bound)

@@ -136,6 +136,7 @@ class Weights:
             missing, wanted = self._stored(name), _plain(shape)
             raise GGUFError(f"tensor {missing} is missing, expected with shape {wanted}")
         if _plain(info.shape) != _plain(shape):
+            self._compare_layers()
             raise GGUFError(
                 f"tensor {info.name} has shape {_plain(info.shape)}, expected {_plain(shape)}"
             )

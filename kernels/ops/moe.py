@@ -78,7 +78,8 @@ class ExpertOps(Recording):
         weight: the matrices of all experts one after another, (experts * height, columns); `part`
         says which n of the rows of each are meant, None is all of them. bias (experts, n); scale
         experts elements. x: (T, columns), the same row for every rank, or
-        (T, top_k * columns), a part for each. routing: from moe_route. Output (T, top_k * n),
+        (T, top_k * columns), a part for each. routing: as from moe_route; fractions of expert
+        numbers are dropped. Output (T, top_k * n),
         ranks side by side.
         """
         top_k = routing.width // 2

@@ -46,11 +46,11 @@ def test_heads_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         record_file(path)
 
 
-def test_a_safe_gate_is_refused(tmp_path: Path) -> None:
+def test_a_safe_gate_needs_its_bound(tmp_path: Path) -> None:
     path = write_tiny(
-        tmp_path, "qwen35", lambda keys, _: keys.update({"qwen35.kda.safe_gate": True})
+        tmp_path, "kimi-linear", lambda keys, _: keys.update({"kimi-linear.kda.safe_gate": True})
     )
-    with pytest.raises(GGUFError, match=r"kda.safe_gate"):
+    with pytest.raises(GGUFError, match=r"kimi-linear.kda.gate_lower_bound is missing"):
         record_file(path)
 
 

@@ -22,6 +22,7 @@ INDEXER = (
     *("indexer.k_norm.weight", "indexer.k_norm.bias", "indexer.proj.weight"),
     *("indexer.attn_k.weight", "indexer.attn_q_b.weight"),
 )
+BLOCK_INDEXER = tuple(f"indexer.{part}.weight" for part in ("q_proj", "k_proj", "q_norm", "k_norm"))
 
 
 def _not_every_fourth_of_windowed(config: "ModelConfig", layer: int) -> bool:
@@ -30,8 +31,8 @@ def _not_every_fourth_of_windowed(config: "ModelConfig", layer: int) -> bool:
 
 
 def _not_first_of_four_of_windowed(config: "ModelConfig", layer: int) -> bool:
-    """The first of each four layers has no positions, in models with windows."""
-    return layer % 4 != 0 or not any(config.windows)
+    """The first of each four layers has no positions, in models with windows and more layers."""
+    return layer % 4 != 0 or not any(config.windows) or config.num_layers == 4
 
 
 def _is_windowed_or_dense(config: "ModelConfig", layer: int) -> bool:
@@ -90,7 +91,7 @@ ROWS: Mapping[str, Architecture] = {
     "deepseek32": Architecture(
         rope="interleaved",
         mtp_reads="hidden",
-        exact_within="attention.indexer.top_k",
+        exact_within=("attention.indexer.top_k",),
         absent=INDEXER,
     ),
     "deepseek2-ocr": Architecture(  # text
@@ -107,7 +108,7 @@ ROWS: Mapping[str, Architecture] = {
         rope="interleaved",
         gating="sigmoid",
         mtp_reads="hidden",
-        exact_within="attention.indexer.top_k",
+        exact_within=("attention.indexer.top_k",),
         absent=INDEXER,
     ),
     "glm4moe": Architecture(rope="split", gating="sigmoid", mtp_reads="hidden"),
@@ -139,6 +140,7 @@ ROWS: Mapping[str, Architecture] = {
         mlp_beside_experts=True,
         refused_keys=("attention.temperature_length",),
     ),
+    "grovemoe": Architecture(rope="split", normalize_gates=True, experts_share_width=True),
     "hunyuan-moe": Architecture(
         rope="split", qk_norm_last=True, normalize_gates=True, experts_full_width=True
     ),
@@ -190,6 +192,15 @@ ROWS: Mapping[str, Architecture] = {
     "minicpm3": replace(dense.ROWS["minicpm"], rope="split"),
     "minimax-m2": Architecture(
         rope="split", gating="sigmoid", normalize_gates=True, experts_full_width=True
+    ),
+    "minimax-m3": Architecture(
+        rope="split",
+        activation="swiglu_clamped",
+        activation_alpha=1.702,
+        activation_limit=7.0,
+        gating="sigmoid",
+        exact_within=("attention.indexer.top_k", "attention.indexer.block_size"),
+        absent=BLOCK_INDEXER,
     ),
     "mistral4": Architecture(rope="interleaved"),
     "olmoe": Architecture(rope="split"),

@@ -12,6 +12,12 @@ VALUE_MIX_OF_THE_FIRST_LAYER = tuple(f"time_mix_v{i}.weight" for i in range(3))
 
 ROWS: Mapping[str, Architecture] = {
     "arwkv7": Architecture(rope=None, unused=VALUE_MIX_OF_THE_FIRST_LAYER),
+    "bailingmoe3": Architecture(
+        rope="interleaved",
+        sections_split=True,
+        gating="sigmoid",
+        absent=("attn_q.bias", "attn_k.bias", "attn_v.bias"),
+    ),
     "falcon-h1": Architecture(rope="split", absent=("attn_output.bias", "rope_freqs.weight")),
     "granitehybrid": Architecture(
         rope="interleaved",
@@ -32,6 +38,9 @@ ROWS: Mapping[str, Architecture] = {
     ),
     "mamba": Architecture(rope=None, residual="single"),
     "mamba2": Architecture(rope=None, residual="single"),
+    "minimax-01": Architecture(
+        rope="split", residual="normed_inputs", normalize_gates=True, experts_full_width=True
+    ),
     "nemotron_h": Architecture(rope=None, residual="single", activation="relu2", gated=False),
     "nemotron_h_moe": Architecture(
         rope=None, residual="single", activation="relu2", gated=False, gating="sigmoid"

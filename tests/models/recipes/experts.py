@@ -218,6 +218,28 @@ RECIPES: dict[str, Recipe] = {
         },
         keys={**EXPERT_KEYS, "attention.output_scale": 0.2, "embedding_scale": 3.0},
     ),
+    "grovemoe": Recipe(
+        {
+            **ATTENTION,
+            **QK_NORM,
+            **FFN_NORM,
+            "ffn_gate_inp.weight": (HIDDEN, 6),
+            "ffn_gate_exps.weight": (HIDDEN, FF, 6),
+            "ffn_up_exps.weight": (HIDDEN, FF, 6),
+            "ffn_down_exps.weight": (FF, HIDDEN, 6),
+            "ffn_gate_chexps.weight": (HIDDEN, SHARED_FF, 2),
+            "ffn_up_chexps.weight": (HIDDEN, SHARED_FF, 2),
+            "ffn_down_chexps.weight": (SHARED_FF, HIDDEN, 2),
+        },
+        keys={
+            "expert_count": 6,
+            "expert_used_count": 4,
+            "expert_feed_forward_length": FF,
+            "expert_chunk_feed_forward_length": SHARED_FF,
+            "experts_per_group": 3,
+            "expert_group_scale": 0.5,
+        },
+    ),
     "hunyuan-moe": Recipe({**MIXTRAL, **QK_NORM, **SHARED}, keys=SHARED_KEYS),
     "hy_v3": Recipe({**MIXTRAL, **QK_NORM, "exp_probs_b": (EXPERTS,), **SHARED}, keys=SHARED_KEYS),
     "laguna": Recipe(
@@ -263,6 +285,16 @@ RECIPES: dict[str, Recipe] = {
     "minicpm3": Recipe({**LATENT, **ONE_MATRIX, **MLP}, keys=UNFOLDED_KEYS),
     "minimax-m2": Recipe(
         {**MIXTRAL, **QK_NORM_OF_ROWS, **BIAS}, keys={**EXPERT_KEYS, "rope.dimension_count": 16}
+    ),
+    "minimax-m3": Recipe(
+        {**MIXTRAL, **QK_NORM, **BIAS, **SHARED},
+        keys={
+            **SHARED_KEYS,
+            "rope.dimension_count": 16,
+            "attention.indexer.top_k": CONTEXT // 4,
+            "attention.indexer.block_size": 4,
+        },
+        other={0: {**ATTENTION, **QK_NORM, **MLP}},
     ),
     "mistral4": Recipe(
         {**LATENT, **TWO_MATRICES, **FFN_NORM, **FUSED_EXPERT_MLP},

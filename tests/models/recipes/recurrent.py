@@ -1,5 +1,7 @@
 """Recipes of models with states: all layers recurrent, or most. Holds no tests."""
 
+import numpy as np
+
 from tests.models.recipes.experts import (
     BIAS,
     LATENT,
@@ -109,6 +111,13 @@ HUGGING_FACE_MLP: Shapes = {
     "post_attention_norm.weight": (HIDDEN,),
 }
 
+LIGHTNING: Shapes = {
+    **ATTN_NORM,
+    "attn_qkv.weight": (HIDDEN, 3 * Q_WIDTH),
+    "attn_norm_2.weight": (Q_WIDTH,),
+    "attn_gate.weight": (HIDDEN, Q_WIDTH),
+    "attn_output.weight": (Q_WIDTH, HIDDEN),
+}
 KDA_DIM = 16
 KDA: Shapes = {
     **{f"attn_{part}.weight": (HIDDEN, HEADS * KDA_DIM) for part in "qkv"},
@@ -122,6 +131,10 @@ KDA: Shapes = {
     "ssm_a": (1, HEADS),
     "ssm_norm.weight": (KDA_DIM,),
     "attn_output.weight": (HEADS * KDA_DIM, HIDDEN),
+}
+SIMPLE_KDA: Shapes = {
+    **{name: shape for name, shape in KDA.items() if not name.endswith(("_a.weight", "_b.weight"))},
+    **{f"ssm_{part}_a.weight": (HIDDEN, HEADS * KDA_DIM) for part in "fg"},
 }
 PLAIN_LATENT: Shapes = {
     **{name: shape for name, shape in LATENT.items() if not name.startswith("attn_q")},
@@ -264,6 +277,35 @@ RECIPES: dict[str, Recipe] = {
         },
         windowed=(False,) * len(ATTENDS),
     ),
+    "bailingmoe3": Recipe(
+        {**ATTN_NORM, **SIMPLE_KDA, **FFN_NORM, **EXPERT_MLP, **BIAS, **SHARED},
+        keys={
+            **SHARED_KEYS,
+            **LATENT_KEYS,
+            **HYBRID,
+            "ssm.conv_kernel": KERNEL,
+            "kda.head_dim": KDA_DIM,
+            "kda.safe_gate": True,
+            "kda.gate_lower_bound": -3.0,
+            "expert_gating_func": 2,
+        },
+        other={
+            0: {**ATTN_NORM, **SIMPLE_KDA, **MLP},
+            **dict.fromkeys(
+                ATTENDS,
+                {
+                    **LATENT,
+                    **TWO_MATRICES,
+                    "attn_gate.weight": (HIDDEN, HEADS),
+                    **FFN_NORM,
+                    **EXPERT_MLP,
+                    **BIAS,
+                    **SHARED,
+                },
+            ),
+        },
+        windowed=(False,) * len(ATTENDS),
+    ),
     "lfm2": hybrid(
         {**SHORT_CONVOLUTION, **MLP},
         {**ATTENTION, **QK_NORM, **MLP},
@@ -279,6 +321,17 @@ RECIPES: dict[str, Recipe] = {
     ),
     "mamba": Recipe({**ATTN_NORM, **MAMBA}, keys=MAMBA_KEYS, windowed=()),
     "mamba2": Recipe({**ATTN_NORM, **MAMBA2}, keys=HEAD_KEYS, windowed=()),
+    "minimax-01": Recipe(
+        {**LIGHTNING, **FFN_NORM, **EXPERT_MLP},
+        keys={
+            **EXPERT_KEYS,
+            "residual_scale": 1.5,
+            "rope.dimension_count": 16,
+            "attention.recurrent_layers": np.array([n not in ATTENDS for n in range(LAYERS)]),
+        },
+        other=dict.fromkeys(ATTENDS, {**ATTENTION, **FFN_NORM, **EXPERT_MLP}),
+        windowed=(False,) * len(ATTENDS),
+    ),
     "nemotron_h": Recipe(
         {**ATTN_NORM, **MAMBA2},
         keys={**HEAD_KEYS, **HYBRID},
