@@ -19,6 +19,8 @@ ROLES = frozenset(["system", "developer", "user", "assistant", "tool"])
 _ROLE = r"""role['"]?\]?(?:\s*\|\s*(?:lower|upper))?\s*[!=]=\s*['"](\w+)['"]"""
 _CONTENT = r"""content['"]?\]?"""
 _ARGUMENTS = r"""arguments['"]?\]?\)?"""
+_OTHER_NAME = rf"""set\s+(\w+)\s*=\s*[\w.\[\]'"]*\b{_ARGUMENTS}\s*-?%"""
+_MAX_OTHER_NAMES = 8  # that a template gives them
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,17 @@ def read_traits(source: str) -> Traits:
 
     walks_parts = has(rf"\bfor\s+\w+\s+in\s+\w+(\.|\[['\"]){_CONTENT}\s*(%|-%|\|)")
     added = has(rf"[+~]\s*\(?[\w.\[\]'\"]*\b{_ARGUMENTS}\s*([+~)]|-?[%}}]\}}|if\b)")
+    others = sorted(set(re.findall(_OTHER_NAME, source)))[:_MAX_OTHER_NAMES]
+    named = "|".join([_ARGUMENTS, *others])
     as_object = has(
-        rf"{_ARGUMENTS}\s*(is\s+(not\s+)?(string|mapping)|\|\s*(tojson|items|dictsort))"
+        rf"\b({named})\s*(is\s+(not\s+)?(string|mapping)|\|\s*(tojson|items|dictsort)|\.items\()"
     )
     return Traits(
         roles=ROLES.union(role.lower() for role in re.findall(_ROLE, source)),
         developer_role="developer" in source,
         null_content=has(rf"(\.|\[['\"]){_CONTENT}\s+is\s+(not\s+)?none"),
         only_parts=walks_parts and not has(r"is\s+(not\s+)?(string|iterable|sequence)"),
-        json_arguments=added and not as_object and not has(r"arguments\.items"),
+        json_arguments=added and not as_object,
         undefined_tools=has(r"\btools\s+is\s+defined")
         and not has(r"\btools\s+is\s+(not\s+)?none|\btools\s+is\s+defined\s+and\s+tools"),
         short_ids=has(r"\|\s*length\s*!=\s*9\b"),

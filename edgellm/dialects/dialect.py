@@ -10,6 +10,7 @@ from edgellm.dialects import (
     deepseek,
     functionary,
     gemma,
+    gigachat,
     glm,
     harmony,
     hermes,
@@ -108,6 +109,9 @@ DIALECTS = (
     Dialect("dsml", ("｜DSML｜",), _DSML.read, _DSML.write, _DSML.all),
     _marked("seed", qwen_xml.SEED),
     _marked("command", tagged_json.COMMAND),
+    Dialect(
+        "gigachat", (gigachat.CALL, gigachat.ROLE), gigachat.read, gigachat.write, gigachat.MARKS
+    ),
     Dialect("apertus", (apertus.OPEN,), apertus.read, apertus.write, apertus.MARKS),
     Dialect("phi", ("<|/tool_call|>",), _PHI.read, _PHI.write, _PHI.all),
     _marked("granite", _GRANITE),

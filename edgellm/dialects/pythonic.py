@@ -89,5 +89,5 @@ def _value(lark: Lark, function: Function, schema: Any) -> str:
 
 
 LFM = Marks("<|tool_call_start|>", "<|tool_call_end|>", "[", ", ", "]")
-OLMO = Marks("<function_calls>", "</function_calls>", "\n", "\n", "\n")
+OLMO = Marks("<function_calls>", "</function_calls>", "", "\n", "")
 GEMMA_CODE = Marks("```tool_code", "```", "\n", "\n", "\n")

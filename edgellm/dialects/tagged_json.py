@@ -36,8 +36,9 @@ class Marks:
         return (self.open, self.close) if self.close else (self.open,)
 
     def read(self, reader: Reader) -> Reading[None]:
-        while (yield from reader.say_until(self.open)) is not None:
-            yield from reader.attempt(self._calls(reader), self.open)
+        mark = self.open.lstrip()  # models leave out a blank at the start of an answer
+        while (yield from reader.say_until(mark)) is not None:
+            yield from reader.attempt(self._calls(reader), mark)
 
     def _calls(self, reader: Reader) -> Reading[None]:
         yield from json_calls(reader)

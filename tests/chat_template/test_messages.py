@@ -74,6 +74,10 @@ def test_null_content_stays_where_the_template_tests_for_it() -> None:
         ("{% for k, v in c.arguments | items %}{% endfor %}", {"a": 1}),
         ("{{ c.function | tojson }}", {"a": 1}),
         ("{{ c.arguments if c.arguments is string else c.arguments | tojson }}", {"a": 1}),
+        (
+            "{% set a = c['arguments'] %}{% for k in a.items() %}{% endfor %}{{ '(' + arguments }}",
+            {"a": 1},
+        ),
         ("{{ 'x' + c['function']['arguments'] + 'y' }}", '{"a": 1}'),
         ("{% set s = 'x' + c.arguments %}", '{"a": 1}'),
         ("{{ '{' ~ (c.arguments if c.arguments is defined else '') ~ '}' }}", '{"a": 1}'),

@@ -4,7 +4,7 @@ import pytest
 
 from edgellm.chat_template import ChatTemplate
 from edgellm.dialects import dialect_of
-from tests.dialects.reading import calls, given_tools, read
+from tests.dialects.reading import calls, content, given_tools, read
 from tests.dialects.test_grammar import allows
 from tests.dialects.test_templates import ARGUMENTS, ASKED, called
 
@@ -87,8 +87,91 @@ Return all function calls as a list of json objects within <tool_call></tool_cal
 {%- set ns.tool_calls = ns.tool_calls + [call] -%}
 {%- endfor -%}
 {{- "<|tool_call_start|>[" + (ns.tool_calls | join(", ")) + "]<|tool_call_end|>" -}}""",
+    "granite": """
+{{- '<|tool_call|>[' }}
+{%- for tool_call in message.tool_calls %}
+    {%- if tool_call.function is defined %}
+        {%- set tc = tool_call.function %}
+    {%- else %}
+        {%- set tc = tool_call %}
+    {%- endif %}
+    {{- '{"name": "' + tc.name + '", "arguments": ' }}
+    {%- if tc.arguments is string %}
+        {{- tc.arguments }}
+    {%- else %}
+        {{- tc.arguments | tojson }}
+    {%- endif %}
+    {{- '}' }}
+    {%- if not loop.last %}, {% endif %}
+{%- endfor %}
+{{- ']' }}""",
+    "apertus": """
+{%- set tool_calls_token = '<|tools_prefix|>' -%}
+{%- set end_tool_calls_token = '<|tools_suffix|>' -%}
+{{ tool_calls_token + '[' }}
+{%- for tool_call in message.tool_calls -%}
+    {%- if tool_call.type == 'function' -%}
+        {%- set function = tool_call.function -%}
+        {{- '{"' + function.name + '": ' + function.arguments + '}' }}
+        {%- if not loop.last -%}
+            {{- ", " }}
+        {%- endif -%}
+    {%- endif -%}
+{%- endfor -%}
+{{ ']' + end_tool_calls_token }}""",
+    "fire function": """
+{%- set tool = namespace(calls=[]) -%}
+{%- for call in message['tool_calls'] -%}
+  {%- set tool.calls = tool.calls + ['{"name": "' + call['function']['name'] + '", "arguments": ' +
+    call['function']['arguments'] + '}'] -%}
+{%- endfor -%}
+{{- ' functools[' + tool.calls | join(', ') + ']' -}}""",
+    "functionary": """
+{%- if message['content'] -%}
+    {{ '>>>all\n' + message['content'] }}
+{%- endif -%}
+{%- if 'tool_calls' in message and message['tool_calls'] -%}
+    {%- for tool_call in message['tool_calls'] -%}
+        {{ '>>>' + tool_call['function']['name'] + '\n' + tool_call['function']['arguments'] }}
+    {%- endfor -%}
+{%- endif -%}""",
+    "olmo": """
+{{- '<function_calls>' -}}
+{%- for tool_call in message['tool_calls'] %}
+{%- set args = tool_call['function']['arguments'] -%}
+{%- set ns = namespace(arguments_list=[]) -%}
+{%- for key, value in args.items() -%}
+{%- set ns.arguments_list = ns.arguments_list + [key ~ '=' ~ (value | tojson)] -%}
+{%- endfor -%}
+{%- set arguments = ns.arguments_list | join(', ') -%}
+{{- tool_call['function']['name'] + '(' + arguments + ')' -}}
+{%- if not loop.last -%}{{ '\n' }}{%- endif -%}
+{%- endfor %}
+{{- '</function_calls>' -}}""",
+    "gigachat": """
+{%- set add_tokens = namespace(
+    role_sep="<|role_sep|>\\n",
+    message_sep="<|message_sep|>\\n\\n"
+) -%}
+{%- macro render_role_message(message) -%}
+    {{- message['role'] + add_tokens.role_sep + message['content'] + add_tokens.message_sep -}}
+{%- endmacro -%}
+{%- set call = message.tool_calls[0].function -%}
+{%- set arguments = call['arguments'] -%}
+{%- if arguments is not string -%}
+    {%- set arguments = arguments| tojson(ensure_ascii=False) -%}
+{%- endif -%}
+{{- (message.content or '') + add_tokens.message_sep -}}
+{{- render_role_message(
+    {
+        'role': 'function call',
+        'content': '{"name": "' ~ call['name'] ~ '", "arguments": ' ~ arguments ~ '}'
+    }
+) -}}""",
 }
 TWICE = [("get_weather", ARGUMENTS)] * 2
+IN_PROMPT = {"functionary": ">>>"}  # what ends a prompt, and begins what the template writes
+ENDS = {"gigachat": "<|message_sep|>"}  # what ends an answer after its calls
 
 
 def written(excerpt: str, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -109,11 +192,15 @@ def test_what_the_family_writes(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     dialect = dialect_of(excerpt)
     assert dialect.name == name
     answer = written(excerpt, monkeypatch)
+    written_calls = TWICE[:1] if name == "gigachat" else TWICE  # which calls one at a time
     for pieces in ([answer], [*answer]):
-        assert calls(read(excerpt, pieces, given_tools(), tail="")) == TWICE
-    start = answer.index(dialect.marks[0])
+        parts = read(excerpt, pieces, given_tools(), tail="")
+        assert calls(parts) == written_calls
+        assert not any(mark in content(parts) for mark in dialect.marks)
+    start = answer.index(dialect.marks[0]) if dialect.marks else len(IN_PROMPT.get(name, ""))
     if name != "lfm":  # whose template has other quotes than its models
-        assert allows(excerpt, answer[start:].rstrip(), given_tools("required"), tail="")
+        held = answer[start:].rstrip().removesuffix(ENDS.get(name, ""))
+        assert allows(excerpt, held.rstrip(), given_tools("required"), tail="")
 
 
 @pytest.mark.parametrize(

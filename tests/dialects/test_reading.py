@@ -56,6 +56,10 @@ def deepseek(*inner: str) -> str:
     return f"<｜tool▁calls▁begin｜>{joined}<｜tool▁calls▁end｜>"
 
 
+def gigachat(call: str) -> str:
+    return f"<|message_sep|>\n\nfunction call<|role_sep|>\n{call}"
+
+
 def fenced(name: str, arguments: str) -> str:
     return f"function<｜tool▁sep｜>{name}\n```json\n{arguments}\n```"
 
@@ -254,6 +258,13 @@ CASES = (
         f" functools[{json_call('note', _NOTE)}]",
     ),
     Case(
+        "gigachat",
+        "function call<|role_sep|>",
+        gigachat(json_call("get_weather", _PARIS)),
+        gigachat(json_call("get_weather", _PARIS)) + gigachat(json_call("get_weather", _OSLO)),
+        gigachat(json_call("note", _NOTE)),
+    ),
+    Case(
         "apertus",
         "<|tools_prefix|>",
         f'<|tools_prefix|>[{{"get_weather": {_PARIS}}}]<|tools_suffix|>',
@@ -312,10 +323,10 @@ CASES = (
     Case(
         "olmo",
         "<function_calls>",
-        '<function_calls>\nget_weather(city="Paris")\n</function_calls>',
-        '<function_calls>\nget_weather(city="Paris")\nget_weather(city="Oslo", days=3)\n'
+        '<function_calls>get_weather(city="Paris")</function_calls>',
+        '<function_calls>get_weather(city="Paris")\nget_weather(city="Oslo", days=3)'
         "</function_calls>",
-        f"<function_calls>\nnote(text={TEXT!r}, tags=['a', 'b,c'])\n</function_calls>",
+        f"<function_calls>note(text={TEXT!r}, tags=['a', 'b,c'])</function_calls>",
     ),
     Case(
         "python list",
@@ -425,8 +436,10 @@ def test_a_call_that_is_cut_is_text(case: Case) -> None:
     whole = case.one
     for end in range(1, len(whole)):
         parts = read(case.told_by, whole[:end], given_tools())
-        if calls(parts) != [PARIS]:
-            assert parts == [TextPart(whole[:end])]
+        if calls(parts) == [PARIS]:
+            continue
+        is_end = whole[:end].strip() == "<|message_sep|>"  # an answer's, not a call's
+        assert parts == ([] if is_end else [TextPart(whole[:end])])
 
 
 @each
