@@ -50,7 +50,7 @@ def step_back(pid: int, steps: int) -> None:
     Where Linux groups processes by session (sched(7), autogroup), niceness counts within a session
     alone: a process that leads its own one needs the session's, too.
     """
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):  # Windows has no niceness
         nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + steps)
         os.setpriority(os.PRIO_PROCESS, pid, nice)
         Path(f"/proc/{pid}/autogroup").write_text(str(nice))

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -123,9 +124,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _clear(socket: Path) -> None:
     """Removes what lies beside a private socket, and its folder if nothing else does."""
-    for path in (Path(f"{socket}.lock"), socket.with_name("stderr")):
-        path.unlink(missing_ok=True)
-    with suppress(OSError):
+    with suppress(OSError):  # Windows lets nobody remove what is open
+        for path in (Path(f"{socket}.lock"), socket.with_name("stderr")):
+            path.unlink(missing_ok=True)
         socket.parent.rmdir()
 
 
@@ -204,10 +205,21 @@ async def _serve(
             except CatalogError as error:
                 report.note(f"the catalogue stays as it was: {error}")
 
-        loop.add_signal_handler(signal.SIGHUP, reload_catalog)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+        _on_signal(loop, "SIGHUP", reload_catalog)
+        for name in ("SIGTERM", "SIGINT", "SIGBREAK"):
+            _on_signal(loop, name, stop.set)
         await serve(service, listeners, load_models, stop)
+
+
+def _on_signal(loop: asyncio.AbstractEventLoop, name: str, action: Callable[[], None]) -> None:
+    """Has a signal do something, where the system has it."""
+    number = getattr(signal, name, None)
+    if number is None:
+        return
+    try:
+        loop.add_signal_handler(number, action)
+    except NotImplementedError:  # on Windows, whose loops know no signals
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(action))
 
 
 def _stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

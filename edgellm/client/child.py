@@ -120,6 +120,7 @@ class ChildClient(SocketClient):
                 stderr=stderr,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
                 start_new_session=True,  # Ctrl-C is for this process
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Windows' way
             )
         step_back(self._process.pid, _BEHIND)
         try:

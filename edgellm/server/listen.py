@@ -20,6 +20,9 @@ from edgellm.errors import ConnectionFailed, RequestError
 
 _MAX_PATH = 107  # bytes, in sockaddr_un
 _BACKLOG = 128
+# A port that was used lately may be used again. On Windows that needs no option, and the one of
+# this name would let another program take the port over.
+_PORT_OPTION = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
 _FIRST_INHERITED = 3  # sd_listen_fds(3)
 
 
@@ -112,7 +115,7 @@ def tcp_listener(host: str, port: int) -> Listener:
     except OSError as error:
         raise RequestError(f"{host}: {error.strerror}", "host") from None
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, _PORT_OPTION, 1)
         listening.bind(address)
         listening.listen(_BACKLOG)
     except OSError as error:
