@@ -2,6 +2,7 @@
 
 import argparse
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +11,7 @@ from edgellm.cli.progress import named_bar
 from edgellm.convert.checkpoint import Checkpoint, open_checkpoint
 from edgellm.convert.families import FAMILIES
 from edgellm.convert.packings import METHODS
-from edgellm.convert.write import AUTO, TYPES, Watch, write_converted
+from edgellm.convert.write import AUTO, TYPES, Converted, Watch, write_converted
 from edgellm.gguf_loader import check_free, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.quantize.plan import make_plan, recipe_name
@@ -52,16 +53,21 @@ def run(args: argparse.Namespace) -> int:
     checkpoint = open_checkpoint(Path(args.folder))
     with named_bar("converting") as watch:
         if type_name in TYPES:
-            size = write_converted(checkpoint, path, type_name, args.pre, args.force, watch)
+            done = write_converted(checkpoint, path, type_name, args.pre, args.force, watch)
         else:
-            size = _write_quantised(checkpoint, path, type_name, args.pre, args.force, watch)
+            done = _write_quantised(checkpoint, path, type_name, args.pre, args.force, watch)
     with open_gguf(path) as file:
         types = Counter(tensor.type_name for tensor in file.tensors.values())
     if args.json:
-        print_json({"file": args.output, "file_size": size, "tensors": dict(types)})
-    else:
-        counts = ", ".join(f"{count} {name}" for name, count in types.most_common())
-        print_fields([("file", args.output), ("size", byte_size(size)), ("tensors", counts)])
+        report = {"file": args.output, "file_size": done.size, "tensors": dict(types)}
+        print_json({**report, "left_out": dict(done.left_out)})
+        return 0
+    counts = ", ".join(f"{count} {name}" for name, count in types.most_common())
+    fields = [("file", args.output), ("size", byte_size(done.size)), ("tensors", counts)]
+    if done.left_out:
+        parts = ", ".join(f"{count} of {name}" for name, count in done.left_out.items())
+        fields.append(("left out", f"{parts}: no part of the text model"))
+    print_fields(fields)
     return 0
 
 
@@ -72,11 +78,12 @@ def _write_quantised(
     rule: str | None,
     force: bool,
     watch: Watch | None,
-) -> int:
+) -> Converted:
     """By way of a file of what is stored, which lies beside OUT while it is needed."""
     with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         whole = Path(folder) / "whole.gguf"
-        write_converted(checkpoint, whole, AUTO, rule, watch=watch)
+        done = write_converted(checkpoint, whole, AUTO, rule, watch=watch)
         with open_gguf(whole) as file:
             plan = make_plan(file, name)
-            return write_quantized(file, plan, path, usable_threads(), replace=force, watch=watch)
+            size = write_quantized(file, plan, path, usable_threads(), replace=force, watch=watch)
+    return replace(done, size=size)

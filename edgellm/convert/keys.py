@@ -33,10 +33,9 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
         "norm_epsilon",
         "layernorm_epsilon",
     ),
-    "attn_logit_softcapping": ("attn_logit_softcapping",),
-    "final_logit_softcapping": ("final_logit_softcapping",),
     "expert_weights_scale": ("routed_scaling_factor",),
 }
+_CAPS = ("attn_logit_softcapping", "final_logit_softcapping")  # null: none
 CONTEXT = (
     *("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"),
     *("max_sequence_length", "model_max_length"),
@@ -64,8 +63,11 @@ def common(s: Settings) -> Keys:
         number = s.optional_number(*names)
         if number is not None:
             keys[key] = number
-    if s.flag("norm_topk_prob"):
-        keys["expert_weights_norm"] = True
+    for name in _CAPS:
+        if s.has(name):
+            keys[name] = s.number(name, 0.0)
+    if s.value("norm_topk_prob") is not None:
+        keys["expert_weights_norm"] = s.flag("norm_topk_prob")
     return keys
 
 
@@ -88,14 +90,20 @@ def windows(s: Settings) -> Keys:
     size = s.optional_integer("sliding_window")
     if not size:
         return {}
-    kinds = s.items("layer_types")
+    kinds = s.items("layer_types")[: s.layers]
     windowed = [kind == "sliding_attention" for kind in kinds] or [True] * s.layers
-    if not any(windowed):
-        return {}
     return {
         "attention.sliding_window": size,
         "attention.sliding_window_pattern": np.array(windowed, np.bool_),
+        **local_base(s),
     }
+
+
+def local_base(s: Settings) -> Keys:
+    """Layers with a window rotate by a base of their own."""
+    local = s.group("rope_parameters").group("sliding_attention").optional_number("rope_theta")
+    local = local or s.optional_number("rope_local_base_freq", "swa_rope_theta")
+    return {"rope.freq_base_swa": local} if local else {}
 
 
 def rotary(s: Settings, dim: int | None = None) -> Keys:
@@ -118,7 +126,8 @@ def _scaling(s: Settings) -> Keys:
         return _long_rope(s)
     if kind not in ("linear", "yarn", "dynamic"):
         raise s.wrong("rope_scaling", kind, "linear, dynamic, yarn, longrope or llama3")
-    keys: Keys = {"rope.scaling.type": kind, "rope.scaling.factor": rope.number("factor", 1.0)}
+    factor = rope.optional_number("factor") or s.integer(*CONTEXT) / trained_context(s)
+    keys: Keys = {"rope.scaling.type": kind, "rope.scaling.factor": factor}
     if kind == "dynamic":
         return keys | {"rope.scaling.original_context_length": s.integer(*CONTEXT)}
     if kind == "yarn":
@@ -127,11 +136,38 @@ def _scaling(s: Settings) -> Keys:
             given = rope.optional_number(name)
             if given is not None:
                 keys[f"rope.scaling.{key}"] = given
-        magnitude = rope.optional_number("attention_factor")
-        if magnitude is not None:  # GGUF's comes on top of yarn's own
-            own = 1 + 0.1 * math.log(max(rope.number("factor", 1.0), 1.0))
+        own = _sharpening(factor)  # GGUF's magnitude comes on top of it
+        magnitude = _yarn_magnitude(s)
+        if not math.isclose(magnitude, own, rel_tol=1e-9):
             keys["rope.scaling.attn_factor"] = magnitude / own
     return keys
+
+
+def _yarn_magnitude(s: Settings) -> float:
+    """What cosines and sines are multiplied with. Source: `transformers`, rope utilities."""
+    rope = s.rope
+    factor = rope.optional_number("factor") or s.integer(*CONTEXT) / trained_context(s)
+    given = rope.optional_number("attention_factor")
+    if given is not None:
+        return given
+    own, all_dims = rope.optional_number("mscale"), rope.optional_number("mscale_all_dim")
+    if own and all_dims:
+        return _sharpening(factor, own) / _sharpening(factor, all_dims)
+    return _sharpening(factor)
+
+
+def log_multiplied(s: Settings, keys: Keys, multiplier: float) -> Keys:
+    """With yarn's multiplier, which takes the place of its own magnitude."""
+    magnitude = _yarn_magnitude(s)
+    rest = {key: value for key, value in keys.items() if key != "rope.scaling.attn_factor"}
+    if not math.isclose(magnitude, 1.0, rel_tol=1e-9):
+        rest["rope.scaling.attn_factor"] = magnitude
+    return rest | {"rope.scaling.yarn_log_multiplier": multiplier}
+
+
+def _sharpening(factor: float, multiplier: float = 1.0) -> float:
+    """Source: Peng et al. 2023 (yarn), DeepSeek-V2's code."""
+    return 1 + 0.1 * multiplier * math.log(max(factor, 1.0))
 
 
 def trained_context(s: Settings) -> int:
@@ -180,7 +216,7 @@ def _llama3_divisors(s: Settings) -> np.ndarray:
     """Waves longer than the trained context are stretched by `factor`, short ones are not, and
     between the two bounds it goes smoothly. Source: Llama 3.1's published code.
     """
-    rope, dim = s.rope, s.head_dim
+    rope, dim = s.rope, s.rotary_dim
     factor = rope.number("factor", 8.0)
     low, high = rope.number("low_freq_factor", 1.0), rope.number("high_freq_factor", 4.0)
     trained = rope.number("original_max_position_embeddings", 8192)

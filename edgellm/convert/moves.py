@@ -72,12 +72,32 @@ def paired_keys(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     yield name, _paired(weight, s.kv_heads, s)
 
 
+def split_queries(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
+    """Rows of queries that are in pairs, as halves of heads."""
+    yield name, _split(weight, s.heads, s)
+
+
+def split_keys(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
+    """Rows of keys that are in pairs, as halves of heads."""
+    yield name, _split(weight, s.kv_heads, s)
+
+
+def _split(weight: Weight, heads: int, s: Settings) -> Weight:
+    _check_heads(weight, heads, s)
+    pairs = rotated_pairs(weight.rows, heads, s.rotary_dim)
+    return reordered(weight, np.argsort(pairs), weight.shape)
+
+
 def _paired(weight: Weight, heads: int, s: Settings) -> Weight:
+    _check_heads(weight, heads, s)
+    return reordered(weight, rotated_pairs(weight.rows, heads, s.rotary_dim), weight.shape)
+
+
+def _check_heads(weight: Weight, heads: int, s: Settings) -> None:
     if weight.rows != heads * s.head_dim:
         raise weight.wrong(f"expected {heads * s.head_dim} rows: {heads} heads of {s.head_dim}")
     if s.rotary_dim % 2 or not 0 < s.rotary_dim <= s.head_dim:
         raise weight.wrong(f"cannot have {s.rotary_dim} rows of a head in pairs")
-    return reordered(weight, rotated_pairs(weight.rows, heads, s.rotary_dim), weight.shape)
 
 
 def one_more(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
@@ -102,13 +122,12 @@ def decays(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
 
 def as_column(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """One number for each head, as Mamba-2 has it."""
-    yield name, reshaped(weight, (weight.shape[0], 1))
+    yield name, reshaped(weight, (weight.rows * weight.columns, 1))
 
 
 def decays_as_column(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Both."""
-    for new, one in decays(name, weight, s):
-        yield from as_column(new, one, s)
+    yield from then(decays, as_column)(name, weight, s)
 
 
 def zero_left_out(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
@@ -127,6 +146,16 @@ def as_named(new: str, move: Move | None = None) -> Move:
             yield target, one
 
     return renamed
+
+
+def then(first: Move, second: Move) -> Move:
+    """One move after another."""
+
+    def both(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
+        for new, one in first(name, weight, s):
+            yield from second(new, one, s)
+
+    return both
 
 
 def gate_and_up(gate: str, up: str, interleaved: bool = False) -> Move:

@@ -2,7 +2,7 @@
 architecture need before anything is written."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,8 +12,9 @@ import numpy as np
 from edgellm.convert.checkpoint import Checkpoint
 from edgellm.convert.families import FAMILIES
 from edgellm.convert.families.family import Family, settings_of
+from edgellm.convert.fixed import check_fixed
 from edgellm.convert.keys import Keys, frequency_divisors
-from edgellm.convert.moves import Move, stack_experts, stack_numbered, unchanged
+from edgellm.convert.naming import named
 from edgellm.convert.packings import unpacked
 from edgellm.convert.sentence import sentence_parts
 from edgellm.convert.settings import Settings
@@ -23,12 +24,13 @@ from edgellm.gguf_loader import NewTensor, entry, open_gguf, write_header
 from edgellm.kernels.formats import by_name
 from edgellm.models import read_config, record
 
-_CHECKPOINT_LAYER = re.compile(r"\blayers\.(\d+)\.")
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
+_BY_LAYER = (
+    *("attention.head_count", "attention.head_count_kv", "feed_forward_length"),
+    *("attention.sliding_window_pattern", "attention.rope_pattern"),
+    *("swiglu_clamp_exp", "swiglu_clamp_shexp"),
+)
 _BARE = ("tokenizer.", "xielu.")  # keys without the architecture's name in front
-_OWN = ("rope_", "altup_", "cls.")  # names that are GGUF's already
-# No part of any model: frequencies that follow from settings, heads that predict further tokens.
-_LEFT = (r"rotary_emb\.inv_freq$", r"\.rotary_emb\.", r"^(model\.)?mtp\.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +48,13 @@ class Planned:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """keys: of the model, without its tokenizer."""
+    """keys: of the model, without its tokenizer. left: names of tensors that are no part of it."""
 
     architecture: str
     family: Family
     keys: Keys
     tensors: tuple[Planned, ...]
+    left: tuple[str, ...] = ()
 
 
 def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> Plan:
@@ -63,9 +66,11 @@ def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> 
     values = settings_of(family, checkpoint.config)
     settings = Settings(checkpoint.folder / "config.json", values)
     architecture = family.name(settings)
+    check_fixed(settings, architecture)
     stored = unpacked(checkpoint)
     learned = family.learned(stored)
-    found = _named(stored, family, settings)
+    naming = named(stored, family, settings)
+    found = dict(naming.found)
     found |= {name: from_array(name, d) for name, d in frequency_divisors(settings).items()}
     found |= family.extra(settings)
     pooled, projections = sentence_parts(checkpoint.folder)
@@ -73,11 +78,12 @@ def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> 
     tensors = [
         Planned(name, found[name], type_of(name, found[name])) for name in sorted(found, key=_place)
     ]
+    own = family.keys(settings) | learned | pooled
     keys = {
         name if name.startswith(_BARE) else f"{architecture}.{name}": value
-        for name, value in (family.keys(settings) | learned | pooled).items()
+        for name, value in _with_heads(own, settings.layers, naming.heads).items()
     }
-    plan = Plan(architecture, family, keys, tuple(tensors))
+    plan = Plan(architecture, family, keys, tuple(tensors), naming.left)
     _check_output(checkpoint, plan)
     _check(checkpoint, plan)
     return plan
@@ -95,71 +101,17 @@ def _family(checkpoint: Checkpoint) -> Family:
     return FAMILIES[name]
 
 
-def _named(tensors: Mapping[str, Weight], family: Family, settings: Settings) -> dict[str, Weight]:
-    """The tensors under GGUF's names, changed as the family asks."""
-    translate = _translation(family.names_of or family.name(settings), settings.layers)
-    kept = {
-        _renamed(name, family): weight
-        for name, weight in tensors.items()
-        if not _is_any(name, (*family.left, *_LEFT)) and not _is_beyond(name, settings)
+def _with_heads(keys: Keys, layers: int, heads: int) -> Keys:
+    """The keys with `heads` more layers; what is said layer by layer is theirs too."""
+    if not heads:
+        return keys
+    longer: Keys = {
+        key: np.concatenate([value, value[-1:].repeat(heads)])
+        if key in _BY_LAYER and isinstance(value, np.ndarray)
+        else value
+        for key, value in keys.items()
     }
-    found: dict[str, Weight] = {}
-    for name, weight in stack_numbered(stack_experts(kept)).items():
-        if settings.tied and name.endswith(("lm_head.weight", "embed_out.weight")):
-            continue
-        for moved, one in _move(name, family)(name, weight, settings):
-            new = translate(moved)
-            if new is None:
-                raise weight.wrong(f"{name!r} has no place in {family.name(settings)}")
-            if new in found:
-                raise weight.wrong(f"would be {new}, as {found[new].origin} already is")
-            found[new] = one
-    return found
-
-
-def _is_beyond(name: str, settings: Settings) -> bool:
-    """Whether it is of a layer that predicts further tokens, behind all others."""
-    layer = _CHECKPOINT_LAYER.search(name)
-    extra = settings.optional_integer("num_nextn_predict_layers") or 0
-    return layer is not None and settings.layers <= int(layer[1]) < settings.layers + extra
-
-
-def _move(name: str, family: Family) -> Move:
-    for pattern, move in family.moves.items():
-        if re.search(pattern, name):
-            return move
-    return unchanged
-
-
-def _renamed(name: str, family: Family) -> str:
-    for pattern, new in family.renames.items():
-        name = re.sub(pattern, new, name)
-    return name
-
-
-def _is_any(name: str, patterns: Iterable[str]) -> bool:
-    return any(re.search(pattern, name) for pattern in patterns)
-
-
-def _translation(architecture: str, layers: int) -> Callable[[str], str | None]:
-    """From a checkpoint's names of tensors to GGUF's, which stay; None for one without."""
-    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map  # takes a while
-
-    by_name = {name: arch for arch, name in MODEL_ARCH_NAMES.items()}
-    if architecture not in by_name:
-        raise RequestError(
-            f"the installed package gguf has no names of tensors for {architecture}: update it",
-            "folder",
-        )
-    known = get_tensor_name_map(by_name[architecture], layers)
-
-    def translate(name: str) -> str | None:
-        if _LAYER.match(name) or name.startswith(_OWN):
-            return name
-        new: str | None = known.get_name(name, try_suffixes=(".weight", ".bias", ".scale"))
-        return new
-
-    return translate
+    return longer | {"block_count": layers + heads, "nextn_predict_layers": heads}
 
 
 def _place(name: str) -> tuple[int, int, str]:

@@ -27,6 +27,10 @@ class Settings:
         """As it is; None without one."""
         return next((v for n in names if (v := self._values.get(n)) is not None), None)
 
+    def has(self, name: str) -> bool:
+        """Whether it stands there, be it as null."""
+        return name in self._values
+
     def optional_integer(self, *names: str) -> int | None:
         value = self.value(*names)
         if value is None:

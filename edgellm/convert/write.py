@@ -1,6 +1,8 @@
 """Writes a checkpoint as a GGUF file, tensors by strips of rows."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,15 @@ _KEPT = (
 )
 
 
+@dataclass(frozen=True)
+class Converted:
+    """size: of the file, in bytes. left_out: how many tensors of a part of the checkpoint are no
+    part of the text model, such as its image encoder."""
+
+    size: int
+    left_out: Mapping[str, int]
+
+
 def write_converted(
     checkpoint: Checkpoint,
     path: Path,
@@ -37,8 +48,8 @@ def write_converted(
     rule: str | None = None,
     replace: bool = False,
     watch: Watch | None = None,
-) -> int:
-    """Writes the file, whole or not at all, and returns its size.
+) -> Converted:
+    """Writes the file, whole or not at all.
 
     type_name: of matrices, one of TYPES, AUTO for what holds what is stored; vectors are F32.
     rule: the pre-tokenizer's, where it cannot be told. GGUFError for the folder, RequestError for
@@ -57,13 +68,14 @@ def write_converted(
             checkpoint.folder, table.weight.shape[0], rule, plan.family.merges_over_characters
         ),
     }
-    return write_gguf(
+    size = write_gguf(
         path,
         [entry(key, value) for key, value in keys.items()],
         [planned.tensor for planned in plan.tensors],
         _data(plan.tensors, watch),
         replace=replace,
     )
+    return Converted(size, Counter(".".join(name.split(".")[:2]) for name in plan.left))
 
 
 def _most(tensors: tuple[Planned, ...]) -> str:

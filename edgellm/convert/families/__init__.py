@@ -11,6 +11,7 @@ from edgellm.convert.families import (
     latent,
     older,
     recurrent,
+    varied,
 )
 from edgellm.convert.families.family import Family
 
@@ -23,6 +24,7 @@ FAMILIES: Mapping[str, Family] = {
     **recurrent.ROWS,
     **delta.ROWS,
     **encoders.ROWS,
+    **varied.ROWS,
 }
 
 __all__ = ["FAMILIES", "Family"]

@@ -10,7 +10,16 @@ import numpy as np
 from edgellm.convert.families.dense import INNER, VISION
 from edgellm.convert.families.family import EXPERTS, Family
 from edgellm.convert.keys import Keys, decoder
-from edgellm.convert.moves import Move, Named, as_named, decays, layer_of, one_more, without_ones
+from edgellm.convert.moves import (
+    Move,
+    Named,
+    as_named,
+    decays,
+    layer_of,
+    one_more,
+    then,
+    without_ones,
+)
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Indices, Weight, columns_reordered, joined, part, reordered
 
@@ -76,16 +85,6 @@ def _tiled_columns(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     yield name, columns_reordered(weight, _tiles(s, s.integer("linear_value_head_dim")))
 
 
-def _then(first: Move, second: Move) -> Move:
-    """One move after another."""
-
-    def both(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
-        for new, one in first(name, weight, s):
-            yield from second(new, one, s)
-
-    return both
-
-
 _NORMS: Mapping[str, Move] = {
     r"linear_attn\.norm\.weight$": as_named("{layer}.ssm_norm.weight"),
     r"norm\.weight$": one_more,
@@ -99,9 +98,9 @@ _NEXT: Mapping[str, Move] = {
     **EXPERTS,
 }
 _QWEN35: Mapping[str, Move] = {
-    r"\.A_log$": as_named("{layer}.ssm_a", _then(decays, _tiled)),
+    r"\.A_log$": as_named("{layer}.ssm_a", then(decays, _tiled)),
     r"\.dt_bias$": as_named("{layer}.ssm_dt.bias", _tiled),
-    r"conv1d\.weight$": _then(without_ones, _tiled_values),
+    r"conv1d\.weight$": then(without_ones, _tiled_values),
     r"in_proj_qkv\.weight$": as_named("{layer}.attn_qkv.weight", _tiled_values),
     r"in_proj_z\.weight$": as_named("{layer}.attn_gate.weight", _tiled),
     r"in_proj_a\.weight$": as_named("{layer}.ssm_alpha.weight", _tiled),
@@ -110,12 +109,11 @@ _QWEN35: Mapping[str, Move] = {
     **_NORMS,
     **EXPERTS,
 }
-_AHEAD = (r"^(model\.)?mtp\.", *VISION)  # heads that predict further tokens
-_qwen35 = Family("qwen35", _with_sections, _QWEN35, INNER, _AHEAD)
-_qwen35moe = Family("qwen35moe", _with_sections, _QWEN35, INNER, _AHEAD)
+_qwen35 = Family("qwen35", _with_sections, _QWEN35, INNER, VISION)
+_qwen35moe = Family("qwen35moe", _with_sections, _QWEN35, INNER, VISION)
 
 ROWS: Mapping[str, Family] = {
-    "Qwen3NextForCausalLM": Family("qwen3next", _delta_net, _NEXT, INNER, _AHEAD),
+    "Qwen3NextForCausalLM": Family("qwen3next", _delta_net, _NEXT, INNER, VISION),
     "Qwen3_5ForCausalLM": _qwen35,
     "Qwen3_5ForConditionalGeneration": _qwen35,
     "Qwen3_5MoeForCausalLM": _qwen35moe,

@@ -7,8 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from edgellm.convert.families.family import PAIRS, Family
-from edgellm.convert.keys import Keys, decoder, windows
-from edgellm.convert.moves import by_group_apart, in_turn, one_more, zero_left_out
+from edgellm.convert.keys import Keys, decoder, log_multiplied, windows
+from edgellm.convert.moves import (
+    as_named,
+    by_group_apart,
+    in_turn,
+    one_more,
+    split_keys,
+    split_queries,
+    zero_left_out,
+)
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight
 
@@ -21,22 +29,23 @@ def windowed(s: Settings) -> Keys:
     return decoder(s) | windows(s)
 
 
-def _qwen2(s: Settings) -> Keys:
-    return decoder(s) | (windows(s) if s.flag("use_sliding_window") else {})
+def qwen2(s: Settings) -> Keys:
+    has_windows = s.flag("use_sliding_window") or "sliding_attention" in s.items("layer_types")
+    return decoder(s) | (windows(s) if has_windows else {})
 
 
-def _with_sections(s: Settings) -> Keys:
+def with_sections(s: Settings) -> Keys:
     """How rotary dimensions are divided among text and images."""
     sections = s.rope.items("mrope_section")
     return {"rope.dimension_sections": np.array([*sections, 0][:4], np.int32)} if sections else {}
 
 
 def _qwen2vl(s: Settings) -> Keys:
-    return _qwen2(s) | _with_sections(s)
+    return qwen2(s) | with_sections(s)
 
 
 def qwen3vl(s: Settings) -> Keys:
-    return decoder(s) | _with_sections(s) | {"n_deepstack_layers": 0}
+    return decoder(s) | with_sections(s) | {"n_deepstack_layers": 0}
 
 
 def _mistral3_name(s: Settings) -> str:
@@ -50,7 +59,7 @@ def ministral3(s: Settings) -> Keys:
     growth = s.rope.optional_number("llama_4_scaling_beta")
     if growth is not None:
         keys["attention.temperature_scale"] = growth
-        keys["rope.scaling.yarn_log_multiplier"] = s.rope.number("mscale_all_dim", 1.0)
+        keys = log_multiplied(s, keys, s.rope.number("mscale_all_dim", 1.0))
     return keys
 
 
@@ -80,9 +89,13 @@ def _minicpm(s: Settings) -> Keys:
 
 
 def _olmo(s: Settings) -> Keys:
-    keys = decoder(s) | {"attention.layer_norm_epsilon": 1e-5}
-    clamp = s.optional_number("clip_qkv")
-    return keys | ({"attention.clamp_kqv": clamp} if clamp else {})
+    return decoder(s) | {"attention.layer_norm_epsilon": 1e-5} | clamp(s)
+
+
+def clamp(s: Settings) -> Keys:
+    """The largest magnitude of queries, keys and values."""
+    largest = s.optional_number("clip_qkv")
+    return {"attention.clamp_kqv": largest} if largest else {}
 
 
 def _cohere(s: Settings) -> Keys:
@@ -121,12 +134,16 @@ def _nemotron(s: Settings) -> Keys:
 
 def hunyuan(s: Settings) -> Keys:
     """A longer context by a larger base. Source: Hunyuan's published code."""
-    keys = decoder(s)
-    alpha = s.rope.optional_number("alpha")
-    if alpha:
-        base, dim = float(str(keys["rope.freq_base"])), s.head_dim
-        keys["rope.freq_base"] = base * alpha ** (dim / (dim - 2))
-    return {key: value for key, value in keys.items() if not key.startswith("rope.scaling")}
+    keys, alpha = decoder(s), s.rope.optional_number("alpha")
+    if not alpha:
+        return keys
+    base, dim = float(str(keys["rope.freq_base"])), s.head_dim
+    rest = {key: value for key, value in keys.items() if not key.startswith("rope.scaling")}
+    return rest | {"rope.freq_base": base * alpha ** (dim / (dim - 2))}
+
+
+def _glm4v(s: Settings) -> Keys:
+    return decoder(s) | with_sections(s)
 
 
 _TIED = {"tie_word_embeddings": True}
@@ -134,6 +151,17 @@ _llama = Family("llama", moves=PAIRS)
 _baichuan_row = Family("baichuan", moves={r"self_attn\.W_pack\.": in_turn})
 _mistral = Family("llama", windowed, PAIRS, INNER, VISION)
 _ministral3_row = Family(_mistral3_name, ministral3, PAIRS, INNER, VISION)
+# Those that see images have the halves of heads apart.
+_GLM4V = {
+    r"self_attn\.q_proj\.(weight|bias)$": split_queries,
+    r"self_attn\.k_proj\.(weight|bias)$": split_keys,
+}
+_BITNET = {
+    rf"\.{n}_sub_norm\.weight$": as_named(f"{{layer}}.{n}_sub_norm.weight") for n in ("attn", "ffn")
+}
+NO_OUTPUT_BIAS = {r"o_proj\.bias$": zero_left_out}
+_ernie_row = Family("ernie4_5", moves=NO_OUTPUT_BIAS)
+_glm4v_row = Family("glm4", _glm4v, _GLM4V, INNER, VISION)
 _qwen2vl_row = Family("qwen2vl", _qwen2vl, {}, INNER, VISION)
 
 
@@ -149,12 +177,14 @@ def _without_output(row: Family) -> Family:
 ROWS: Mapping[str, Family] = {
     "LlamaModel": _without_output(_llama),
     "MistralModel": _without_output(_mistral),
-    "Qwen2Model": _without_output(Family("qwen2", _qwen2)),
-    "Qwen3Model": _without_output(Family("qwen3", _qwen2)),
+    "Qwen2Model": _without_output(Family("qwen2", qwen2)),
+    "Qwen3Model": _without_output(Family("qwen3", qwen2)),
     "LlamaForCausalLM": _llama,
     "Jais2ForCausalLM": Family("jais2"),
     "Ministral3ForCausalLM": _ministral3_row,
     "MistralForCausalLM": _mistral,
+    "MinistralForCausalLM": _mistral,
+    "CwmForCausalLM": _mistral,
     "Mistral3ForConditionalGeneration": _ministral3_row,
     "LlavaForConditionalGeneration": _mistral,
     "InternLM3ForCausalLM": _llama,
@@ -163,26 +193,33 @@ ROWS: Mapping[str, Family] = {
     ),
     "ArceeForCausalLM": Family("arcee", moves=PAIRS),
     "ApertusForCausalLM": Family("apertus", learned=_activations),
+    "BitNetForCausalLM": Family("bitnet", moves=_BITNET),
     "BaichuanForCausalLM": _baichuan_row,
     "BaiChuanForCausalLM": _baichuan_row,
     "CohereForCausalLM": Family("command-r", _cohere, defaults=_TIED),
     "Cohere2ForCausalLM": Family("cohere2", _cohere2, {r"\.bias$": zero_left_out}, defaults=_TIED),
-    "Ernie4_5ForCausalLM": Family("ernie4_5"),
-    "Ernie4_5_ForCausalLM": Family("ernie4_5"),
+    "Ernie4_5ForCausalLM": _ernie_row,
+    "Ernie4_5_ForCausalLM": _ernie_row,
     "ExaoneForCausalLM": Family("exaone"),
     "Exaone4ForCausalLM": Family("exaone4", windowed),
     "GlmForCausalLM": Family("chatglm"),
     "Glm4ForCausalLM": Family("glm4"),
+    "Glm4vForConditionalGeneration": _glm4v_row,
+    "GlmOcrForConditionalGeneration": _glm4v_row,
     "GraniteForCausalLM": Family("granite", granite, PAIRS),
+    "Exaone4_5_ForConditionalGeneration": Family("exaone4", windowed, {}, INNER, VISION),
     "HunYuanDenseV1ForCausalLM": Family("hunyuan-dense", hunyuan),
     "MiniCPMForCausalLM": Family("minicpm", _minicpm, PAIRS),
     "NemotronForCausalLM": Family("nemotron", _nemotron, {r"norm\.weight$": one_more}),
     "OlmoForCausalLM": Family("olmo", _olmo, PAIRS),
     "Olmo2ForCausalLM": Family("olmo2"),
     "Olmo3ForCausalLM": Family("olmo2", windowed),
+    "PaddleOCRVLForConditionalGeneration": Family(
+        "paddleocr", _glm4v, {}, INNER, (*VISION, r"^mlp_AR\.", r"^model\.projector\.")
+    ),
     "Phi3ForCausalLM": Family("phi3", windowed),
-    "Qwen2ForCausalLM": Family("qwen2", _qwen2),
-    "Qwen3ForCausalLM": Family("qwen3", _qwen2),
+    "Qwen2ForCausalLM": Family("qwen2", qwen2),
+    "Qwen3ForCausalLM": Family("qwen3", qwen2),
     "SeedOssForCausalLM": Family("seed_oss"),
     "Qwen2VLForConditionalGeneration": _qwen2vl_row,
     "Qwen2_5_VLForConditionalGeneration": _qwen2vl_row,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from edgellm.convert.families.family import Family
-from edgellm.convert.keys import CONTEXT, Keys, common, decoder
+from edgellm.convert.keys import CONTEXT, Keys, common, decoder, rotary
 from edgellm.convert.moves import Named, as_named, from_row
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight
@@ -77,6 +77,10 @@ def _nomic(s: Settings) -> Keys:
     return keys | {"attention.causal": False, "rope.freq_base": s.number("rotary_emb_base", 1000.0)}
 
 
+def _jina3(s: Settings) -> Keys:
+    return _bert(s) | rotary(s)
+
+
 def _eurobert(s: Settings) -> Keys:
     return decoder(s) | {"attention.causal": False}
 
@@ -112,6 +116,7 @@ ROWS: Mapping[str, Family] = {
     "BertForMaskedLM": _bert_row,
     "DistilBertModel": Family("bert", _distilbert, renames=_PREFIX, left=_HEADS),
     "EuroBertModel": Family("eurobert", _eurobert, renames=_PREFIX, left=_HEADS),
+    "JinaEmbeddingsV3Model": Family("jina-bert-v3", _jina3, renames=_PREFIX, left=_HEADS),
     "ModernBertModel": _modern_row,
     "ModernBertForMaskedLM": _modern_row,
     "NomicBertModel": Family("nomic-bert", _nomic, renames=_PREFIX, left=_HEADS),

@@ -2,7 +2,19 @@
 
 from collections.abc import Mapping
 
-from edgellm.convert.families.dense import INNER, VISION, granite, hunyuan, qwen3vl
+import numpy as np
+
+from edgellm.convert.families.dense import (
+    INNER,
+    NO_OUTPUT_BIAS,
+    VISION,
+    clamp,
+    granite,
+    hunyuan,
+    qwen2,
+    qwen3vl,
+    with_sections,
+)
 from edgellm.convert.families.family import EXPERTS, PAIRS, Family
 from edgellm.convert.keys import Keys, common, decoder, rotary, windows
 from edgellm.convert.moves import (
@@ -16,16 +28,14 @@ from edgellm.convert.moves import (
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, reshaped, transposed
 
+_KINDS = ("sliding_attention", "full_attention")
+_MAVERICK = 128  # experts of the Llama 4 without norms of queries and keys
 SOFTMAX, SIGMOID = 1, 2  # numbers of expert_gating_func
 NAMED = {r"e_score_correction_bias$": as_named("{layer}.exp_probs_b.bias", without_ones)}
 
 
 def _mixtral(s: Settings) -> Keys:
     return decoder(s) | windows(s)
-
-
-def _sigmoid(s: Settings) -> Keys:
-    return decoder(s) | {"expert_gating_func": SIGMOID}
 
 
 def groups(s: Settings) -> Keys:
@@ -39,16 +49,26 @@ def groups(s: Settings) -> Keys:
     }
 
 
-def _glm4moe(s: Settings) -> Keys:
-    return _sigmoid(s) | groups(s)
+def _sigmoid(s: Settings) -> Keys:
+    return decoder(s) | groups(s) | {"expert_gating_func": SIGMOID}
+
+
+def _glm4vmoe(s: Settings) -> Keys:
+    return _sigmoid(s) | with_sections(s)
 
 
 def _gpt_oss(s: Settings) -> Keys:
-    keys = decoder(s) | {
-        "attention.sliding_window": s.integer("sliding_window"),
-        "expert_feed_forward_length": s.integer("intermediate_size"),
-    }
-    return keys
+    width = {"expert_feed_forward_length": s.integer("intermediate_size")}
+    window = {"attention.sliding_window": s.integer("sliding_window")}
+    return decoder(s) | width | (windows(s) if s.items("layer_types") else window)
+
+
+def _olmoe(s: Settings) -> Keys:
+    if s.value("clip_qkv"):
+        raise s.wrong(
+            "clip_qkv", s.value("clip_qkv"), "none: values are cut before their norm here"
+        )
+    return decoder(s)
 
 
 def _granitemoe(s: Settings) -> Keys:
@@ -59,7 +79,7 @@ def _granitemoe(s: Settings) -> Keys:
 def _qwen2moe(s: Settings) -> Keys:
     if s.items("mlp_only_layers") or (s.optional_integer("decoder_sparse_step") or 1) != 1:
         raise s.wrong("mlp_only_layers", s.items("mlp_only_layers"), "experts in every layer")
-    return decoder(s)
+    return qwen2(s)
 
 
 def _llama4(s: Settings) -> Keys:
@@ -67,8 +87,14 @@ def _llama4(s: Settings) -> Keys:
     rotated = s.items("no_rope_layers")
     if rotated and list(rotated) != [int(i % 4 != 3) for i in range(s.layers)]:
         raise s.wrong("no_rope_layers", rotated, "a layer without rotation in each four")
+    if s.flag("use_qk_norm", True) != (s.optional_integer("num_local_experts") != _MAVERICK):
+        expected = f"true unless there are {_MAVERICK} experts: no key says it"
+        raise s.wrong("use_qk_norm", s.flag("use_qk_norm", True), expected)
+    chunked = [kind == "chunked_attention" for kind in s.items("layer_types")]
+    pattern = np.array(chunked, np.bool_)
     return decoder(s) | {
         "attention.sliding_window": s.integer("attention_chunk_size"),
+        **({"attention.sliding_window_pattern": pattern} if chunked else {}),
         "feed_forward_length": s.integer("intermediate_size_mlp"),
         "expert_feed_forward_length": s.integer("intermediate_size"),
         "interleave_moe_layer_step": s.optional_integer("interleave_moe_layer_step") or 1,
@@ -88,22 +114,22 @@ def _hunyuan(s: Settings) -> Keys:
 
 
 def _mellum(s: Settings) -> Keys:
-    """Layers with a window rotate by a base of their own."""
-    local = s.group("rope_parameters").group("sliding_attention").optional_number("rope_theta")
-    keys = decoder(s) | windows(s)
-    return keys | ({"rope.freq_base_swa": local} if local else {})
+    return decoder(s) | windows(s)
 
 
 def _exaone(s: Settings) -> Keys:
     shared = s.optional_integer("num_shared_experts") or 0
     width = shared * s.integer("moe_intermediate_size")
-    keys = _sigmoid(s) | windows(s) | groups(s)
+    keys = _sigmoid(s) | windows(s)
     return keys | {"expert_shared_feed_forward_length": width}
 
 
 def _afmoe(s: Settings) -> Keys:
     if not s.flag("mup_enabled"):
         raise s.wrong("mup_enabled", False, "true: embeddings are multiplied")
+    kinds = list(s.items("layer_types"))
+    if kinds and kinds != [_KINDS[i % 4 == 3] for i in range(s.layers)]:
+        raise s.wrong("layer_types", kinds, "every fourth layer sees all, and does not rotate")
     return (
         _sigmoid(s)
         | windows(s)
@@ -147,11 +173,11 @@ def _dbrx(s: Settings) -> Keys:
             "feed_forward_length": blocks.integer("ffn_hidden_size"),
             "expert_count": blocks.integer("moe_num_experts"),
             "expert_used_count": blocks.integer("moe_top_k"),
-            "rope.freq_base": attention.number("rope_theta", 10000.0),
+            "rope.freq_base": s.rope.optional_number("rope_theta")
+            or attention.number("rope_theta", 10000.0),
         }
     )
-    clamp = attention.optional_number("clip_qkv")
-    return keys | ({"attention.clamp_kqv": clamp} if clamp else {})
+    return keys | clamp(attention)
 
 
 def _of_experts(name: str, weight: Weight, s: Settings) -> list[Named]:
@@ -248,8 +274,8 @@ _llama4_row = Family("llama4", _llama4, _LLAMA4, INNER, VISION)
 
 ROWS: Mapping[str, Family] = {
     "AfmoeForCausalLM": Family("afmoe", _afmoe, _AFMOE),
-    "Cohere2MoeForCausalLM": Family("cohere2moe", _cohere2moe, EXPERTS, names_of="qwen2moe"),
-    "MellumForCausalLM": Family("mellum", _mellum, EXPERTS, names_of="qwen3moe"),
+    "Cohere2MoeForCausalLM": Family("cohere2moe", _cohere2moe, EXPERTS, names_of=("qwen2moe",)),
+    "MellumForCausalLM": Family("mellum", _mellum, EXPERTS, names_of=("qwen3moe",)),
     "DbrxForCausalLM": Family("dbrx", _dbrx, _DBRX),
     "ExaoneMoeForCausalLM": Family("exaone-moe", _exaone, {**EXPERTS, **NAMED}),
     "HunYuanMoEV1ForCausalLM": Family("hunyuan-moe", _hunyuan, EXPERTS),
@@ -257,13 +283,21 @@ ROWS: Mapping[str, Family] = {
     "Llama4ForConditionalGeneration": _llama4_row,
     "Qwen3VLMoeForConditionalGeneration": Family("qwen3vlmoe", qwen3vl, _QWEN3VL, INNER, VISION),
     "Dots1ForCausalLM": Family("dots1", _sigmoid, {**EXPERTS, **NAMED}),
-    "Ernie4_5_MoeForCausalLM": Family("ernie4_5-moe", _ernie, {**EXPERTS, **NAMED}),
-    "Glm4MoeForCausalLM": Family("glm4moe", _glm4moe, {**EXPERTS, **NAMED}),
+    "Ernie4_5_MoeForCausalLM": Family(
+        "ernie4_5-moe", _ernie, {**EXPERTS, **NAMED, **NO_OUTPUT_BIAS}
+    ),
+    "Glm4MoeForCausalLM": Family("glm4moe", _sigmoid, {**EXPERTS, **NAMED}),
+    "Glm4vMoeForConditionalGeneration": Family(
+        "glm4moe", _glm4vmoe, {**EXPERTS, **NAMED}, INNER, VISION
+    ),
+    "SolarOpenForCausalLM": Family(
+        "glm4moe", _sigmoid, {**EXPERTS, **NAMED}, defaults={"first_k_dense_replace": 0}
+    ),
     "GptOssForCausalLM": Family("gpt-oss", _gpt_oss, _GPT_OSS),
     "GraniteMoeForCausalLM": Family("granitemoe", _granitemoe, _GRANITE_MOE),
     "GraniteMoeSharedForCausalLM": Family("granitemoe", _granitemoe, _GRANITE_MOE),
     "MixtralForCausalLM": Family("llama", _mixtral, {**PAIRS, **EXPERTS}),
-    "OlmoeForCausalLM": Family("olmoe", moves=EXPERTS),
+    "OlmoeForCausalLM": Family("olmoe", _olmoe, EXPERTS),
     "Qwen2MoeForCausalLM": Family("qwen2moe", _qwen2moe, EXPERTS),
     "Qwen3MoeForCausalLM": Family("qwen3moe", _qwen2moe, EXPERTS),
     "MiniMaxM2ForCausalLM": Family("minimax-m2", _sigmoid, {**EXPERTS, **NAMED}),

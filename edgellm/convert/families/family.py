@@ -40,7 +40,7 @@ class Family:
     follow from others, whatever config.json says. learned: keys whose numbers are tensors of the
     checkpoint, which it takes away. extra: tensors that follow from settings.
     merges_over_characters: GGUF names the tokenizer after the family, where others that merge
-    characters are SentencePiece's. names_of: an architecture whose tensors have the same
+    characters are SentencePiece's. names_of: architectures whose tensors have the same
     names, where the package gguf does not know this one."""
 
     architecture: str | Callable[[Settings], str]
@@ -54,7 +54,7 @@ class Family:
     learned: Callable[[dict[str, Weight]], Keys] = lambda tensors: {}
     extra: Callable[[Settings], Mapping[str, Weight]] = lambda settings: {}
     merges_over_characters: bool = False
-    names_of: str | None = None
+    names_of: tuple[str, ...] = ()
 
     def name(self, s: Settings) -> str:
         return self.architecture if isinstance(self.architecture, str) else self.architecture(s)
@@ -63,6 +63,13 @@ class Family:
 def settings_of(family: Family, config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The part of config.json that is of the text model, over what it may leave out."""
     nested = config.get(family.nested) if family.nested else None
-    given = {**config, **nested} if isinstance(nested, dict) else config
-    values = {**family.defaults, **{k: v for k, v in given.items() if v is not None}}
+    part = nested if isinstance(nested, dict) else {}
+    given = {
+        **config,
+        **{name: v for name, v in part.items() if v is not None or name not in config},
+    }
+    tied = config.get("tie_word_embeddings")  # of the whole model, whatever a part says
+    values = {**family.defaults, **given}
+    if tied is not None:
+        values["tie_word_embeddings"] = tied
     return {**values, **family.implied(values)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgellm.convert.families.dense import INNER, VISION
 from edgellm.convert.families.family import Family
-from edgellm.convert.keys import Keys, decoder, windows
+from edgellm.convert.keys import Keys, decoder, local_base, windows
 from edgellm.convert.moves import Named, as_named, one_more
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, from_array, padded
@@ -18,21 +18,21 @@ _TIED = {"tie_word_embeddings": True}
 
 
 def _gemma2(s: Settings) -> Keys:
-    return decoder(s) | {"attention.sliding_window": s.integer("sliding_window")}
+    window = {"attention.sliding_window": s.integer("sliding_window")}
+    return decoder(s) | _scale(s) | (windows(s) if s.items("layer_types") else window)
+
+
+def _scale(s: Settings) -> Keys:
+    """Of scores: not by the width of a head."""
+    width = s.optional_number("query_pre_attn_scalar")
+    return {"attention.scale": width**-0.5} if width else {}
 
 
 def _gemma3(s: Settings) -> Keys:
-    keys = decoder(s)
+    keys = decoder(s) | _scale(s)
     if s.optional_integer("sliding_window_pattern") != 1:
         keys |= windows(s) if s.items("layer_types") else _gemma2(s)
-    return keys | _local_base(s)
-
-
-def _local_base(s: Settings) -> Keys:
-    """Layers with a window rotate by a base of their own."""
-    local = s.group("rope_parameters").group("sliding_attention").optional_number("rope_theta")
-    local = local or s.optional_number("rope_local_base_freq")
-    return {"rope.freq_base_swa": local} if local else {}
+    return keys | local_base(s)
 
 
 def _embedding(s: Settings) -> Keys:
@@ -41,7 +41,7 @@ def _embedding(s: Settings) -> Keys:
 
 def _gemma3n(s: Settings) -> Keys:
     """Of gates a share is left out, which is told as standard deviations above the mean."""
-    keys = decoder(_one_width(s)) | windows(s) | _local_base(s)
+    keys = decoder(_one_width(s)) | windows(s)
     shares = s.items("activation_sparsity_pattern") or [0.0] * s.layers
     deviations = [NormalDist().inv_cdf(share) if share > 0 else -inf for share in shares]
     return keys | {
@@ -60,7 +60,7 @@ def _gemma4(s: Settings) -> Keys:
     own = s.layers - (s.optional_integer("num_kv_shared_layers") or 0)
     width, wide = s.integer("intermediate_size"), s.flag("use_double_wide_mlp")
     few = _of_full_layers(s, "num_global_key_value_heads", "num_key_value_heads") or s.kv_heads
-    keys = decoder(s) | windows(s) | _local_base(s)
+    keys = decoder(s) | windows(s)
     keys |= {
         "attention.key_length": _global_head_dim(s),
         "attention.value_length": _global_head_dim(s),
@@ -98,6 +98,8 @@ def _global_head_dim(s: Settings) -> int:
 def _unrotated(s: Settings) -> dict[str, Weight]:
     """In layers that see all, a share of the pairs is rotated: others turn too slowly to count."""
     dim = _global_head_dim(s)
+    if s.rope_kind != "proportional":
+        raise s.wrong("rope_type", s.rope_kind, "proportional in layers that see all")
     rotated = int(dim * s.rope.number("partial_rotary_factor", 1.0) / 2)
     divisors = np.array([1.0] * rotated + [1e30] * (dim // 2 - rotated), np.float32)
     return {"rope_freqs.weight": from_array("rope_freqs.weight", divisors)}

@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from edgellm.convert.families.dense import scales
 from edgellm.convert.families.experts import NAMED, SIGMOID, SOFTMAX, groups
 from edgellm.convert.families.family import EXPERTS, Family
-from edgellm.convert.keys import Keys, common, rotary
-from edgellm.convert.moves import latent_keys_and_values
+from edgellm.convert.keys import Keys, common, log_multiplied, rotary
+from edgellm.convert.moves import (
+    as_column,
+    as_named,
+    decays,
+    latent_keys_and_values,
+    then,
+)
 from edgellm.convert.settings import Settings
 
 
@@ -26,24 +34,70 @@ def latent(s: Settings) -> Keys:
     queries = s.optional_integer("q_lora_rank")
     if queries:
         keys["attention.q_lora_rank"] = queries
+    return _sharpened(s, keys)
+
+
+def _sharpened(s: Settings, keys: Keys) -> Keys:
+    """With what sharpens scores in long contexts."""
     multiplier = s.rope.optional_number("mscale_all_dim")
-    if multiplier:
-        keys["rope.scaling.yarn_log_multiplier"] = 0.1 * multiplier
+    if multiplier and s.rope_kind == "yarn":
+        return log_multiplied(s, keys, 0.1 * multiplier)
     return keys
+
+
+def _check_order(s: Settings) -> None:
+    if not s.flag("rope_interleave", True):
+        raise s.wrong("rope_interleave", False, "true: other orders of rotation are not known")
 
 
 def _deepseek2(s: Settings) -> Keys:
     keys = latent(s)
-    if not s.flag("rope_interleave", True):
-        raise s.wrong("rope_interleave", False, "true: other orders of rotation are not known")
-    return keys | groups(s) | {"expert_gating_func": SOFTMAX}
+    _check_order(s)
+    grouped = {} if s.text("topk_method") == "greedy" else groups(s)
+    return keys | grouped | {"expert_gating_func": SOFTMAX}
 
 
 def _deepseek3(s: Settings) -> Keys:
-    return _deepseek2(s) | {"expert_gating_func": SIGMOID}
+    return _deepseek2(s) | groups(s) | {"expert_gating_func": SIGMOID}
+
+
+def _without_experts(s: Settings) -> Keys:
+    """All layers lead those with experts, of which there are none."""
+    return latent(s) | {"leading_dense_block_count": s.layers}
+
+
+def _indexed(s: Settings) -> Keys:
+    """An indexer picks the tokens that attention sees. Source: DeepSeek-AI 2025 (DeepSeek-V3.2)."""
+    return _deepseek3(s) | {
+        "attention.indexer.head_count": s.integer("index_n_heads"),
+        "attention.indexer.key_length": s.integer("index_head_dim"),
+        "attention.indexer.top_k": s.integer("index_topk"),
+    }
+
+
+def _kimi_linear(s: Settings) -> Keys:
+    """Layers have attention over latents, or a state: those have no heads of keys."""
+    linear = s.group("linear_attn_config")
+    full = linear.items("full_attn_layers")  # counted from 1
+    kinds = s.items("layer_types")
+    attends = [kind == "full_attention" for kind in kinds] or [
+        i + 1 in full for i in range(s.layers)
+    ]
+    head_dim = linear.optional_integer("head_dim") or s.integer("linear_head_dim")
+    kernel = linear.optional_integer("short_conv_kernel_size")
+    return latent(s) | {
+        "attention.head_count_kv": np.array(attends, np.uint32),
+        "ssm.conv_kernel": kernel or s.integer("linear_conv_kernel_dim"),
+        "kda.head_dim": head_dim,
+        "expert_gating_func": SIGMOID,
+        "expert_weights_norm": s.flag("moe_renormalize", True),
+    }
 
 
 def _mistral4(s: Settings) -> Keys:
+    _check_order(s)
+    if groups(s):
+        raise s.wrong("n_group", s.value("n_group"), "1: groups are scored otherwise here")
     keys = latent(s) | {"expert_gating_func": SOFTMAX}
     growth = s.rope.optional_number("llama_4_scaling_beta")
     return keys | ({} if growth is None else {"attention.temperature_scale": growth})
@@ -52,7 +106,8 @@ def _mistral4(s: Settings) -> Keys:
 def _minicpm3(s: Settings) -> Keys:
     """Keys and values are made of latents, and have as many heads as queries."""
     plain, position = s.integer("qk_nope_head_dim"), s.integer("qk_rope_head_dim")
-    return (
+    return _sharpened(
+        s,
         common(s)
         | rotary(s, position)
         | {
@@ -62,16 +117,30 @@ def _minicpm3(s: Settings) -> Keys:
             "attention.key_length": plain + position,
             "attention.value_length": s.integer("v_head_dim"),
         }
-        | scales(s)
+        | scales(s),
     )
 
 
 _DEEPSEEK = {r"kv_b_proj\.weight$": latent_keys_and_values, **EXPERTS, **NAMED}
+_KIMI = {
+    r"\.A_log$": as_named("{layer}.ssm_a", then(decays, as_column)),
+    r"\.dt_bias$": as_named("{layer}.ssm_dt.bias"),
+    **_DEEPSEEK,
+}
 
 ROWS: Mapping[str, Family] = {
     "DeepseekV2ForCausalLM": Family("deepseek2", _deepseek2, _DEEPSEEK),
     "DeepseekV3ForCausalLM": Family("deepseek2", _deepseek3, _DEEPSEEK),
+    "DeepseekV32ForCausalLM": Family("deepseek32", _indexed, _DEEPSEEK, names_of=("glm-dsa",)),
+    "GlmMoeDsaForCausalLM": Family("glm-dsa", _indexed, _DEEPSEEK),
+    "YoutuForCausalLM": Family("deepseek2", _without_experts, _DEEPSEEK),
     "Glm4MoeLiteForCausalLM": Family("deepseek2", _deepseek3, _DEEPSEEK),
     "MiniCPM3ForCausalLM": Family("minicpm3", _minicpm3),
+    "KimiLinearForCausalLM": Family(
+        "kimi-linear",
+        _kimi_linear,
+        _KIMI,
+        {r"block_sparse_moe\.(gate|up|down)_proj": r"mlp.\1_proj"},
+    ),
     "Mistral4ForCausalLM": Family("mistral4", _mistral4, _DEEPSEEK),
 }

@@ -1,12 +1,14 @@
 """Decoders of the kind of GPT: layer norms with biases, feed-forward blocks without gates."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from edgellm.convert.families.dense import clamp
 from edgellm.convert.families.family import Family
 from edgellm.convert.keys import Keys, common, decoder, windows
-from edgellm.convert.moves import by_group, by_head, turned
+from edgellm.convert.moves import Named, by_group, by_head, turned, unchanged
 from edgellm.convert.settings import Settings
+from edgellm.convert.weight import Weight
 
 
 def _wide(s: Settings) -> Keys:
@@ -41,18 +43,26 @@ def _one_head_of_keys(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"num_kv_heads": 1 if config.get("multi_query", True) else heads}
 
 
+def _starcoder(s: Settings) -> Keys:
+    """One head of keys for all, or as many as of queries."""
+    return _wide(s) | {"attention.head_count_kv": 1 if s.flag("multi_query", True) else s.heads}
+
+
+def _fused_starcoder(name: str, weight: Weight, s: Settings) -> Iterable[Named]:
+    return (unchanged if s.flag("multi_query", True) else by_head)(name, weight, s)
+
+
 def _mpt(s: Settings) -> Keys:
     attention = s.group("attn_config")
     keys = common(s) | {
         "feed_forward_length": int(s.number("expansion_ratio", 4) * s.hidden_size),
         "attention.head_count_kv": attention.optional_integer("kv_n_heads") or s.heads,
-        "attention.layer_norm_epsilon": 1e-5,
+        "attention.layer_norm_epsilon": s.number("layer_norm_epsilon", 1e-5),
         "attention.max_alibi_bias": 0.0,
     }
     if attention.flag("alibi", True):
         keys["attention.max_alibi_bias"] = attention.number("alibi_bias_max", 8)
-    clamp = attention.optional_number("clip_qkv")
-    return keys | ({"attention.clamp_kqv": clamp} if clamp else {})
+    return keys | clamp(attention)
 
 
 def _gptneox(s: Settings) -> Keys:
@@ -93,7 +103,9 @@ ROWS: Mapping[str, Family] = {
         left=_MASKS,
         defaults=_TIED,
     ),
-    "GPTBigCodeForCausalLM": Family("starcoder", _wide, left=_MASKS, defaults=_TIED),
+    "GPTBigCodeForCausalLM": Family(
+        "starcoder", _starcoder, {r"\.c_attn\.": _fused_starcoder}, left=_MASKS, defaults=_TIED
+    ),
     "GPTNeoXForCausalLM": Family("gptneox", _gptneox, {r"query_key_value": by_head}, left=_MASKS),
     "MptForCausalLM": Family("mpt", _mpt, defaults=_TIED),
     "PhiForCausalLM": Family("phi2", _phi),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgellm.convert.families.dense import granite
+from edgellm.convert.families.experts import SIGMOID, groups
 from edgellm.convert.families.family import EXPERTS, PAIRS, Family
 from edgellm.convert.keys import CONTEXT, Keys, common, decoder
 from edgellm.convert.moves import (
@@ -46,7 +47,7 @@ def _lfm2(s: Settings) -> Keys:
 
 
 def _lfm2moe(s: Settings) -> Keys:
-    return _lfm2(s) | {"expert_gating_func": 2}
+    return _lfm2(s) | {"expert_gating_func": SIGMOID}
 
 
 def _mamba(s: Settings) -> Keys:
@@ -200,7 +201,11 @@ def _nemotron(s: Settings) -> Keys:
     if "moe" not in blocks:
         return {key: value for key, value in keys.items() if not key.startswith("expert_")}
     shared = s.integer("moe_shared_expert_intermediate_size")
-    return keys | {"expert_gating_func": 2, "expert_shared_feed_forward_length": shared}
+    return (
+        keys
+        | groups(s)
+        | {"expert_gating_func": SIGMOID, "expert_shared_feed_forward_length": shared}
+    )
 
 
 def _grouped_norm(name: str, weight: Weight, s: Settings) -> list[Named]:

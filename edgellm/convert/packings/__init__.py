@@ -4,6 +4,7 @@ A row for each `quant_method` in config.json. What blocks of GGUF can hold stays
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 from edgellm.convert.checkpoint import Checkpoint
@@ -26,12 +27,14 @@ METHODS: Mapping[str, Callable[[Packed], Iterator[tuple[str, Weight]]]] = {
 
 
 def unpacked(checkpoint: Checkpoint) -> dict[str, Weight]:
-    """The tensors of the model by their names in a checkpoint that is not quantised.
+    """The tensors of the model by their names in a checkpoint that is not quantised, but for those
+    that hold no number.
 
     RequestError names a way to quantise that is not known here, GGUFError a tensor that is missing
     or of another shape.
     """
-    packed = Packed(checkpoint.folder, dict(checkpoint.tensors), _config(checkpoint))
+    tensors = {name: stored for name, stored in checkpoint.tensors.items() if prod(stored.shape)}
+    packed = Packed(checkpoint.folder, tensors, _config(checkpoint))
     found: dict[str, Weight] = {}
     if packed.config:
         found |= dict(_method(checkpoint, packed)(packed))

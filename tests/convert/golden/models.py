@@ -91,6 +91,12 @@ EYES = {
     "deepstack_visual_indexes": [0],
     "num_position_embeddings": 16,
 }
+SMALL_EYES = {
+    "num_hidden_layers": 1,
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+}
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaForCausalLM", {**BASE, "head_dim": 16}),
@@ -192,6 +198,118 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "seed-oss": ("SeedOssForCausalLM", {**BASE, **DIM8}),
     "smollm3": ("SmolLM3ForCausalLM", {**BASE, "num_hidden_layers": 4}),
+    # Text models of those that see images too, and others of the kind of Llama.
+    "bitnet": ("BitNetForCausalLM", {**BASE, **TIED, "hidden_act": "silu"}),
+    "granite-swa": (
+        "GraniteSWAForCausalLM",
+        {**BASE, "num_hidden_layers": 4, "sliding_window": 4, "attention_multiplier": 0.5,
+         "embedding_multiplier": 3.0, "residual_multiplier": 0.7, "logits_scaling": 2.0,
+         "layer_types": ["full_attention", "sliding_attention"] * 2,
+         "layer_rope_theta": [0, 10000.0, 10000.0, 10000.0]},
+    ),
+    "granite-moe-swa": (
+        "GraniteMoeSWAForCausalLM",
+        {**BASE, "num_hidden_layers": 4, "sliding_window": 4, "num_local_experts": 4,
+         "shared_intermediate_size": 24, "residual_multiplier": 0.7},
+    ),
+    "hrm-text": (
+        "HrmTextForCausalLM",
+        {**ALL_HEADS, **DIM8, "num_hidden_layers": 16, "num_layers_per_stack": 2, "H_cycles": 2,
+         "L_cycles": 3, "embedding_scale": 4.0, "prefix_lm": False},
+    ),
+    "youtu": (
+        "YoutuForCausalLM",
+        {**BASE, **{k: v for k, v in LATENT.items() if "expert" not in k}},
+    ),
+    "glm4v": (
+        "Glm4vForConditionalGeneration",
+        {"text_config": {**VL, "rope_parameters": {**VL["rope_parameters"],
+                                                   "partial_rotary_factor": 0.5,
+                                                   "mrope_section": [1, 1, 0]}},
+         "vision_config": EYES},
+    ),
+    "glm-ocr": (
+        "GlmOcrForConditionalGeneration",
+        {"text_config": {**VL, **DIM8}, "vision_config": EYES},
+    ),
+    "paddleocr": (
+        "PaddleOCRVLForConditionalGeneration",
+        {"text_config": {**VL, **DIM8}, "vision_config": SMALL_EYES},
+    ),
+    "muse-glimmer": (
+        "MuseGlimmerForConditionalGeneration",
+        {"text_config": {**BASE, **DIM8, "num_hidden_layers": 4, "sliding_window": 4,
+                         "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+                         "layer_rope_theta": [10000.0] * 3 + [0]},
+         "vision_config": SMALL_EYES},
+    ),
+    "deepseek32": (
+        "DeepseekV32ForCausalLM",
+        {**BASE, **EXPERTS, **LATENT, "n_group": 4, "topk_group": 2, "norm_topk_prob": True,
+         "routed_scaling_factor": 2.5, "index_topk": 64, "index_head_dim": 16, "index_n_heads": 2,
+         "num_nextn_predict_layers": 1},
+    ),
+    "glm-dsa": (
+        "GlmMoeDsaForCausalLM",
+        {**BASE, **EXPERTS, **LATENT, "index_topk": 64, "index_head_dim": 16, "index_n_heads": 2,
+         "mlp_layer_types": ["dense", "sparse"]},
+    ),
+    "glm4v-moe": (
+        "Glm4vMoeForConditionalGeneration",
+        {"text_config": {**VL, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1,
+                         "first_k_dense_replace": 1,
+                         "rope_parameters": {**VL["rope_parameters"], "partial_rotary_factor": 0.5,
+                                             "mrope_section": [1, 1, 0]}},
+         "vision_config": EYES},
+    ),
+    "solar-open": (
+        "SolarOpenForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, "n_routed_experts": 4, "routed_scaling_factor": 1.5},
+    ),
+    "hy3": (
+        "HYV3ForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, "num_experts": 4, "router_scaling_factor": 1.5},
+    ),
+    "laguna": (
+        "LagunaForCausalLM",
+        {**BASE, **EXPERTS, **DIM8, "num_hidden_layers": 4, "num_experts": 4, "sliding_window": 4,
+         "shared_expert_intermediate_size": 24, "moe_routed_scaling_factor": 1.5,
+         "num_attention_heads_per_layer": [4, 2, 2, 4],
+         "layer_types": ["full_attention", "sliding_attention", "sliding_attention",
+                         "full_attention"]},
+    ),
+    "mimo2": (
+        "MiMoV2FlashForCausalLM",
+        {**BASE, **EXPERTS, "head_dim": 16, "v_head_dim": 8, "n_routed_experts": 4,
+         "num_hidden_layers": 4, "sliding_window": 4,
+         "rope_parameters": {
+             kind: {"rope_type": "default", "rope_theta": base, "partial_rotary_factor": 0.5}
+             for kind, base in (("full_attention", 5e6), ("sliding_attention", 1e4))},
+         "layer_types": ["full_attention"] + ["sliding_attention"] * 2 + ["full_attention"]},
+    ),
+    "step3.7": (
+        "Step3p7ForConditionalGeneration",
+        {"text_config": {**BASE, **EXPERTS, **DIM8, "num_hidden_layers": 4, "n_routed_experts": 4,
+                         "share_expert_dim": 24, "sliding_window": 4,
+                         "num_sliding_attention_heads": 2,
+                         "mlp_layer_types": ["dense"] + ["sparse"] * 3,
+                         "rope_parameters": {
+                             "full_attention": {"rope_type": "default", "rope_theta": 5e6,
+                                                "partial_rotary_factor": 0.5},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}},
+                         "layer_types": ["full_attention"] + ["sliding_attention"] * 3},
+         "vision_config": SMALL_EYES},
+    ),
+    "kimi-linear": (
+        "KimiLinearForCausalLM",
+        {**BASE, **{k: v for k, v in LATENT.items() if k != "q_lora_rank"}, "model_max_length": 64,
+         "num_experts": 4, "num_experts_per_token": 2, "moe_intermediate_size": 32,
+         "num_hidden_layers": 4, "linear_head_dim": 8, "linear_num_heads": 4,
+         "layer_types": ["linear_attention"] * 3 + ["full_attention"]},
+    ),
+    "jina3": ("JinaEmbeddingsV3Model", ALL_HEADS),
+    "cwm": ("CwmForCausalLM", {**BASE, **DIM8, "sliding_window": 4, "rope_parameters": LLAMA3}),
+    "ministral": ("MinistralForCausalLM", {**BASE, **DIM8, "sliding_window": 4}),
     # Of the kind of GPT.
     "bloom": (
         "BloomForCausalLM",
