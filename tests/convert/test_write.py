@@ -253,13 +253,3 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_layers_that_predict_further_tokens_are_left_out(tmp_path: Path) -> None:
-    config = {**CONFIGS["LlamaForCausalLM"], "num_hidden_layers": LAYERS + 1}
-    weights = random_weights("LlamaForCausalLM", config)
-    weights["mtp.norm.weight"] = np.zeros(HIDDEN, np.float32)
-    fewer = {"num_hidden_layers": LAYERS, "num_nextn_predict_layers": 1}
-    write_checkpoint(tmp_path / "model", "LlamaForCausalLM", fewer, weights)
-    with open_gguf(converted(tmp_path / "model")) as file:
-        assert not any(name.startswith(f"blk.{LAYERS}.") for name in file.tensors)
