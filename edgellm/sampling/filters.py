@@ -41,8 +41,8 @@ def typical_p(candidates: Candidates, step: Step) -> Candidates:
         return candidates
     logits = candidates.logits
     # The entropy is minus the mean logarithm of a probability: as far from the best's as logits.
-    _, mean = mass_and_mean(logits)
-    kept = nearest(logits, mean, params.typical_p, params.min_keep)
+    total, mean = mass_and_mean(logits)
+    kept = nearest(logits, mean, params.typical_p, params.min_keep, total)
     return candidates.take(kept, candidates.is_sorted)
 
 

@@ -29,14 +29,34 @@ def _tiles(row: Float32) -> Iterator[Float32]:
     return (row[start : start + _TILE] for start in range(0, len(row), _TILE))
 
 
+def _in_blocks(values: Float32) -> tuple[Float32, Float32]:
+    """(blocks, _BLOCK), and what is left at the end."""
+    whole = len(values) - len(values) % _BLOCK
+    return values[:whole].reshape(-1, _BLOCK), values[whole:]
+
+
+def _block_sums(values: Float32) -> Float64:
+    """Sums of every _BLOCK values, each in float32: several sums side by side, which lose about a
+    millionth of what is positive and take a third of the time of float64."""
+    blocks, rest = _in_blocks(values)
+    sums = np.einsum("bi->b", blocks).astype(np.float64)
+    return np.append(sums, rest.sum()) if len(rest) else sums
+
+
+def _sum(values: Float32) -> float:
+    return float(_block_sums(values).sum())
+
+
+def _sum_of_squares(values: Float32) -> float:
+    blocks, rest = _in_blocks(values)
+    sums = np.einsum("bi,bi->b", blocks, blocks)
+    return float(sums.sum(dtype=np.float64)) + float((rest * rest).sum())
+
+
 def _block_masses(logits: Float32) -> Float64:
     """Sums of every _BLOCK weights."""
     best = logits.max()
-    sums = []
-    for tile in _tiles(logits):
-        weights = np.exp(tile - best)
-        sums.append(np.add.reduceat(weights, np.arange(0, len(tile), _BLOCK), dtype=np.float64))
-    return np.concatenate(sums)
+    return np.concatenate([_block_sums(np.exp(tile - best)) for tile in _tiles(logits)])
 
 
 def mass(logits: Float32) -> float:
@@ -49,11 +69,12 @@ def mass_and_mean(logits: Float32) -> tuple[float, float]:
     probability, 0 or below."""
     best, total, moment = logits.max(), 0.0, 0.0
     for tile in _tiles(logits):
-        distances = np.maximum(tile - best, _LOWEST)
+        distances = tile - best
+        np.maximum(distances, _LOWEST, out=distances)
         weights = np.exp(distances)
-        total += float(weights.sum(dtype=np.float64))
+        total += _sum(weights)
         weights *= distances
-        moment += float(weights.sum(dtype=np.float64))
+        moment += _sum(weights)
     return total, moment / total
 
 
@@ -72,8 +93,8 @@ def probabilities(logits: Float32) -> Iterator[Float32]:
 def deviation(logits: Float32) -> float:
     """The standard deviation of the logits that are finite."""
     finite = logits if np.isfinite(logits.min()) else logits[np.isfinite(logits)]
-    mean = finite.sum(dtype=np.float64) / len(finite)
-    squares = sum(float(np.square(tile - mean).sum()) for tile in _tiles(finite))
+    mean = np.float32(_sum(finite) / len(finite))
+    squares = sum(_sum_of_squares(tile - mean) for tile in _tiles(finite))
     return float(np.sqrt(squares / len(finite)))
 
 
@@ -90,8 +111,9 @@ def draw(logits: Float32, share: float) -> int:
     weights = np.exp(logits[start : start + _BLOCK] - logits.max())
     inside = before + np.cumsum(weights, dtype=np.float64)
     place = int(np.searchsorted(inside, wanted, side="right"))
-    # Rounding may leave the sum of a block short of what its entries come to.
-    return start + place if place < len(weights) and weights[place] > 0 else int(logits.argmax())
+    # Rounding may make a block's sum differ a little from what its entries come to.
+    drawn = np.flatnonzero(weights)
+    return start + min(place, int(drawn[-1])) if len(drawn) else int(logits.argmax())
 
 
 def at_least(logits: Float32, probability: float) -> Ids:
@@ -103,20 +125,26 @@ def at_least(logits: Float32, probability: float) -> Ids:
     return np.compress(exact >= np.float32(probability), places)
 
 
-def nearest(logits: Float32, aim: float, share: float, least: int) -> Ids:
+def nearest(
+    logits: Float32, aim: float, share: float, least: int, total: float | None = None
+) -> Ids:
     """Ascending places of the fewest tokens that hold `share` of the weight, those first whose
-    logit is nearest to the best one + aim, equal ones by place; but at least `least`, or all."""
+    logit is nearest to the best one + aim, equal ones by place; but at least `least`, or all.
+
+    total: all weight, where it is known already."""
     best = logits.max()
     centre = best + np.float32(aim)
-    places = _holding(logits, best, centre, share)
+    places = _holding(logits, best, centre, share, mass(logits) if total is None else total)
     least = min(least, len(logits))
     return places if len(places) >= least else _closest(np.abs(logits - centre), least)
 
 
-def _holding(logits: Float32, best: np.float32, centre: np.float32, share: float) -> Ids:
+def _holding(
+    logits: Float32, best: np.float32, centre: np.float32, share: float, total: float
+) -> Ids:
     """Most often they lie near enough to be found at once. Else a histogram of the distances finds
     the bin in which the share is reached, and only what lies in that bin is put in order."""
-    wanted = share * mass(logits)
+    wanted = share * total
     if len(logits) <= _FEW:
         return np.sort(_first(logits, np.arange(len(logits)), best, centre, wanted)[0])
     for reach in map(np.float32, _NEAR):

@@ -35,7 +35,7 @@ def test_deviation_leaves_out_what_is_banned(logits: Float32) -> None:
     finite = [float(x) for x in logits if np.isfinite(x)]
     mean = math.fsum(finite) / len(finite)
     expected = math.sqrt(math.fsum((x - mean) ** 2 for x in finite) / len(finite))
-    assert mass.deviation(logits) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert mass.deviation(logits) == pytest.approx(expected, rel=5e-6, abs=1e-9)
 
 
 @SLOW
