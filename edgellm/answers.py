@@ -120,20 +120,26 @@ def _answers(
             max_tokens=max_tokens,
         )
         return (search.start(),)
-    return tuple(
-        Generation(
-            request_id=request_id,
-            sequence=prompt.sibling(list(prompt.token_ids), index),
-            tokenizer=tokenizer,
-            detokenizer=detokenizer.fork(),
-            emit=emit,
-            sampler=Sampler(params, tokenizer, seed=seed, sample_index=index, biases=biases),
-            max_tokens=max_tokens,
-            constraint=constraint and constraint.fork(),
-            loops=None if params.loop_detection == "off" else LoopDetector(),
+    answers = []
+    for number in range(params.n):
+        sampler = Sampler(params, tokenizer, seed=seed, sample_index=number, biases=biases)
+        sequence = prompt.sibling(list(prompt.token_ids), number)
+        if constraint is None and params.logprobs is None:
+            sequence.num_best = sampler.num_best
+        answers.append(
+            Generation(
+                request_id=request_id,
+                sequence=sequence,
+                tokenizer=tokenizer,
+                detokenizer=detokenizer.fork(),
+                emit=emit,
+                sampler=sampler,
+                max_tokens=max_tokens,
+                constraint=constraint and constraint.fork(),
+                loops=None if params.loop_detection == "off" else LoopDetector(),
+            )
         )
-        for index in range(params.n)
-    )
+    return tuple(answers)
 
 
 def _generating(model: LoadedModel) -> LoadedModel:

@@ -9,8 +9,8 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
@@ -25,6 +25,7 @@ from edgellm.old_folders import mark_used
 
 Note = Callable[[str], None]  # takes a line that the user should see
 Count = Callable[[str, int, int], None]  # things that are counted, how many are done, and in all
+Audiences = Sequence["Audience"]
 
 
 class Backend(Protocol):
@@ -56,6 +57,28 @@ class DeviceBackend(Backend, Protocol):
     def load(self, program: Program, kv: KVStorage) -> Continuation: ...
 
 
+class Audience:
+    """Who wants to know what a backend does meanwhile. note: takes lines for users."""
+
+    def __init__(self, note: Note) -> None:
+        self.note = note
+        self._counts: list[Count] = []
+
+    @contextmanager
+    def watched(self, count: Count) -> Iterator[None]:
+        """Within, count is told, too."""
+        self._counts.append(count)
+        try:
+            yield
+        finally:
+            self._counts.remove(count)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        """Tells all who watch. What one of them raises ends what is counted."""
+        for count in tuple(self._counts):
+            count(what, done, total)
+
+
 class Backends:
     """A share in the process's backends, by name. The last share to be closed closes them.
 
@@ -63,9 +86,9 @@ class Backends:
     """
 
     def __init__(self, note: Note) -> None:
-        self._note = note
+        self._audience = Audience(note)
         self._held: dict[tuple[str, str | None], _Shared] = {}
-        self._finish = weakref.finalize(self, _give_back, self._held)
+        self._finish = weakref.finalize(self, _give_back, self._held, self._audience)
 
     def get(self, name: str, threads: int | None = None, device: str | None = None) -> Backend:
         """The backend of this name; RequestError when it runs with other threads already.
@@ -74,7 +97,7 @@ class Backends:
         """
         with _LOCK:
             held = self._held.get((name, device))
-            shared = held or _take(name, threads, device, self._note)
+            shared = held or _take(name, threads, device, self._audience)
             self._held[name, device] = shared
         backend = shared.backend
         if threads is not None and backend.threads not in (None, _usable(threads)):
@@ -91,52 +114,48 @@ class Backends:
 
     def note(self, text: str) -> None:
         """Tells users something."""
-        self._note(text)
+        self._audience.note(text)
+
+    def watched(self, count: Count) -> AbstractContextManager[None]:
+        """Within, count is told of each kernel that is compiled, in the thread that does it. What
+        it raises ends the loading; kernels that are compiled by then are kept."""
+        return self._audience.watched(count)
 
     def close(self) -> None:
         """Gives all back. Executables made through this share must be closed already."""
-        _give_back(self._held)
+        _give_back(self._held, self._audience)
 
 
 @dataclass(eq=False)
 class _Shared:
-    """A backend and how many Backends hold it. key: the process that made it, name, device."""
+    """A backend and the audiences of the Backends that hold it, who are told what it does. key: the
+    process that made it, name, device."""
 
     key: tuple[int, str, str | None]
     backend: Backend
-    holders: int = 0
+    holders: list[Audience]
 
 
 # By process, because a forked child has none of its parent's threads.
 _SHARED: dict[tuple[int, str, str | None], _Shared] = {}
 _LOCK = threading.RLock()  # a Backends may be collected, and give back, while another one takes
-_WATCHING: list[Count] = []  # those who load models now; they share the backends
 
 
-@contextmanager
-def watched(count: Count) -> Iterator[None]:
-    """Within, count is told of each kernel that is compiled, in the thread that does it. What it
-    raises ends the loading; kernels that are compiled by then are kept."""
-    _WATCHING.append(count)
-    try:
-        yield
-    finally:
-        _WATCHING.remove(count)
-
-
-def _take(name: str, threads: int | None, device: str | None, note: Note) -> _Shared:
+def _take(name: str, threads: int | None, device: str | None, audience: Audience) -> _Shared:
     key = os.getpid(), name, device
-    if key not in _SHARED:
-        _SHARED[key] = _Shared(key, ROWS[name].make(threads, device, note))
-    _SHARED[key].holders += 1
+    if key in _SHARED:
+        _SHARED[key].holders.append(audience)
+    else:
+        holders = [audience]
+        _SHARED[key] = _Shared(key, ROWS[name].make(threads, device, holders), holders)
     return _SHARED[key]
 
 
-def _give_back(held: dict[tuple[str, str | None], _Shared]) -> None:
+def _give_back(held: dict[tuple[str, str | None], _Shared], audience: Audience) -> None:
     with _LOCK:
         while held:
             _, shared = held.popitem()
-            shared.holders -= 1
+            shared.holders.remove(audience)
             if not shared.holders:
                 del _SHARED[shared.key]
                 shared.backend.close()
@@ -162,35 +181,46 @@ class _Reference:
         pass
 
 
-def _make_reference(threads: int | None, device: str | None, note: Note) -> Backend:
+def _make_reference(threads: int | None, device: str | None, audiences: Audiences) -> Backend:
     return _Reference()
 
 
-def _make_cpu(threads: int | None, device: str | None, note: Note) -> Backend:
+def _make_cpu(threads: int | None, device: str | None, audiences: Audiences) -> Backend:
     from edgellm.kernels.cpu import CpuBackend
     from edgellm.kernels.cpu.objects import cache_key
 
-    is_told = False
+    told = _compiling(audiences, "this processor")
 
     def tell(key: tuple[str, ...], number: int, total: int) -> None:
-        nonlocal is_told
-        if not is_told:
-            note("compiling kernels for this processor; this is done once")
-        is_told = True
-        for count in tuple(_WATCHING):
-            count("compiling kernels", number, total)
+        told(number, total)
 
     backend = CpuBackend(cache_dir(), threads, tell)
     mark_used(cache_dir() / "kernels" / cache_key())
     return backend
 
 
-def _make_opencl(threads: int | None, device: str | None, note: Note) -> Backend:
+def _make_opencl(threads: int | None, device: str | None, audiences: Audiences) -> Backend:
     try:
         from edgellm.kernels.opencl import OpenCLBackend
     except ImportError as error:
         raise BackendError(_NO_PYOPENCL.format(error)) from None
-    return OpenCLBackend(_private(cache_dir() / "opencl", note), device)
+    cache = _private(cache_dir() / "opencl", audiences[0].note)
+    return OpenCLBackend(cache, device, on_build=_compiling(audiences, "this device"))
+
+
+def _compiling(audiences: Audiences, processor: str) -> Callable[[int, int], None]:
+    """What takes how many kernels are compiled, and of how many, and tells all who listen then."""
+    is_told = False
+
+    def tell(done: int, total: int) -> None:
+        nonlocal is_told
+        if not is_told:
+            audiences[0].note(f"compiling kernels for {processor}; this is done once")
+        is_told = True
+        for audience in tuple(audiences):
+            audience.count("compiling kernels", done, total)
+
+    return tell
 
 
 def _private(folder: Path, note: Note) -> Path | None:
@@ -207,10 +237,10 @@ def _private(folder: Path, note: Note) -> Path | None:
 
 @dataclass(frozen=True)
 class Row:
-    """make: builds the backend from threads, device and note. kv_cache_type: what keys and values
-    are stored in unless told."""
+    """make: builds the backend from threads, device and who listens to it, now and later.
+    kv_cache_type: what keys and values are stored in unless told."""
 
-    make: Callable[[int | None, str | None, Note], Backend]
+    make: Callable[[int | None, str | None, Audiences], Backend]
     kv_cache_type: str
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from edgellm import sessions
 from edgellm.answers import checked_ids, consumers, scoring
-from edgellm.backends import Backends, watched
+from edgellm.backends import Backends
 from edgellm.embeddings import (
     Pooled,
     PoolingWork,
@@ -95,7 +95,7 @@ class Manager:
         source = Source(path, name, options, sampling, draft)
         if report is None:
             return self._pool.load(source).info
-        with watched(report.count):
+        with self._backends.watched(report.count):
             return self._pool.load(source, report.note).info
 
     def add(self, model: LoadedModel) -> None:

@@ -95,6 +95,7 @@ class ModelRunner:
             state_slots=self._state_slots(chunks),
             logits_rows=np.array(_logits_rows(chunks, batch.query_start.tolist()), np.int32),
             outputs=_outputs(chunks).union(self._followed),
+            num_best=_num_best(chunks),
         )
 
     def _state_slots(self, chunks: list[Chunk]) -> npt.NDArray[np.int32]:
@@ -169,6 +170,12 @@ def _outputs(chunks: list[Chunk]) -> frozenset[str]:
     logits = any(chunk.logits != "none" for chunk in chunks)
     hidden = any(chunk.sequence.wants_hidden for chunk in chunks)
     return frozenset(["logits"] * logits + ["hidden"] * hidden)
+
+
+def _num_best(chunks: list[Chunk]) -> int | None:
+    wanted = [chunk.sequence.num_best for chunk in chunks if chunk.logits != "none"]
+    known = [number for number in wanted if number is not None]
+    return max(known, default=0) if len(known) == len(wanted) else None
 
 
 def _logits_rows(chunks: list[Chunk], query_start: list[int]) -> list[int]:

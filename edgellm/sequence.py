@@ -19,6 +19,7 @@ class Sequence:
     takes of the model's adapters, in their order; those that are missing count as 0. score_from:
     every position from here on has its logits reported, and nothing is generated; None: the last
     position's, to go on from. wants_hidden: instead of logits, the last layer's rows are reported.
+    num_best: so many of a row's largest logits matter, of equals those of lower ids; None: all may.
     seed: of its draws, with sample_index.
     num_draft_tokens: so many tokens at the end of token_ids are guesses; they are computed in one
     chunk with the token before them, all logits reported, and may be rolled back.
@@ -36,6 +37,7 @@ class Sequence:
     seed: int = 0
     score_from: int | None = None
     wants_hidden: bool = False
+    num_best: int | None = None
     num_draft_tokens: int = 0
     keeps_prompt: bool = False
     is_background: bool = False

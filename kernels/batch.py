@@ -25,6 +25,8 @@ class Batch:
     adapter_scales (S, A): how much of each adapter a sequence takes, 0 is none of it.
     logits_rows (L,): the rows whose logits are wanted, ascending.
     outputs: names of the program's outputs that are wanted; None: all.
+    num_best: of each row of logits so many of the largest matter, of equals those of lower ids; a
+    backend may give -inf in place of the others. None: all.
     """
 
     input_ids: Int32
@@ -37,6 +39,7 @@ class Batch:
     logits_rows: Int32
     adapter_scales: Float32 = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     outputs: frozenset[str] | None = None
+    num_best: int | None = None
 
     def wants(self, output: str) -> bool:
         """Whether the output of this name is to be read back."""

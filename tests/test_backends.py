@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgellm import backends
-from edgellm.backends import Backends, Row, backend_name, watched
+from edgellm.backends import Audience, Backends, Row, backend_name
 from edgellm.errors import RequestError
 from edgellm.kernels.cpu import limits
 
@@ -32,7 +32,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Fake]:
     """All backends called "fake" that were made, on a machine with 8 processors."""
     made: list[Fake] = []
 
-    def make(threads: int | None, device: str | None, note: object) -> Fake:
+    def make(threads: int | None, device: str | None, audiences: object) -> Fake:
         made.append(Fake(threads))
         return made[-1]
 
@@ -60,10 +60,11 @@ def test_who_loads_is_told_of_each_kernel_and_may_end_it(monkeypatch: pytest.Mon
     monkeypatch.setattr("edgellm.kernels.cpu.CpuBackend", backend)
     notes: list[str] = []
     told: list[tuple[str, int, int]] = []
-    backends._make_cpu(None, None, notes.append)
+    listeners = [Audience(notes.append), Audience(print)]
+    backends._make_cpu(None, None, listeners)
     (on_compile,) = made
     on_compile(("kernel",), 0, 3)
-    with watched(lambda what, done, total: told.append((what, done, total))):
+    with listeners[1].watched(lambda what, done, total: told.append((what, done, total))):
         on_compile(("kernel",), 1, 3)
     on_compile(("kernel",), 2, 3)
     assert told == [("compiling kernels", 1, 3)] and len(notes) == 1
@@ -71,9 +72,32 @@ def test_who_loads_is_told_of_each_kernel_and_may_end_it(monkeypatch: pytest.Mon
     def leave(what: str, done: int, total: int) -> None:
         raise RequestError("enough")
 
-    with pytest.raises(RequestError, match="enough"), watched(leave):
+    with pytest.raises(RequestError, match="enough"), listeners[0].watched(leave):
         on_compile(("kernel",), 1, 3)
     on_compile(("kernel",), 2, 3)
+
+
+def test_all_who_hold_a_backend_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard_by: list[backends.Audiences] = []
+
+    def make(threads: int | None, device: str | None, audiences: backends.Audiences) -> Fake:
+        heard_by.append(audiences)
+        return Fake(threads)
+
+    monkeypatch.setattr(backends, "ROWS", {"fake": Row(make, "f16")})  # type: ignore[arg-type]
+    one, other = Backends(print), Backends(print)
+    one.get("fake")
+    other.get("fake")
+    other.get("fake")
+    told: list[int] = []
+    (audiences,) = heard_by
+    with other.watched(lambda what, done, total: told.append(done)):
+        for audience in audiences:
+            audience.count("kernels", 1, 2)
+    assert told == [1] and len(audiences) == 2
+    one.close()
+    assert len(audiences) == 1
+    other.close()
 
 
 def test_one_of_each_is_made_and_closed_with_its_last_holder(fakes: list[Fake]) -> None:

@@ -66,6 +66,17 @@ def penalties_of(params: SamplingParams) -> tuple[Sampler, ...]:
     return tuple(row.sampler for row in rows if row.is_on(params))
 
 
+def num_best(params: SamplingParams) -> int | None:
+    """So many of the largest logits decide what is drawn, of equals those of lower ids; None: all
+    may."""
+    samplers = samplers_of(params)
+    if infill in samplers:  # looks at what ends the answer
+        return None
+    if not samplers:
+        return 1 if choice_of(params) is None else None
+    return max(params.top_k, params.min_keep) if samplers[0] is top_k else None
+
+
 def choice_of(params: SamplingParams) -> Choice | None:
     """How the token is drawn from what is left; None takes the best."""
     if params.mirostat:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from edgellm.errors import EdgeLLMError, RequestError
 from edgellm.sampling.candidates import Candidates, Float32, Ids
-from edgellm.sampling.chain import choice_of, penalties_of, samplers_of
+from edgellm.sampling.chain import choice_of, num_best, penalties_of, samplers_of
 from edgellm.sampling.choice import fresh
 from edgellm.sampling.step import Step, Vocabulary
 from edgellm.sampling_params import SamplingParams
@@ -42,6 +42,16 @@ class Sampler:
         self._biases = _arrays(biases or {})
         self._early_biases = _arrays({**(biases or {}), **banned})  # before the answer may end
         self._min_tokens = math.inf if params.ignore_eos else params.min_tokens
+
+    @property
+    def num_best(self) -> int | None:
+        """So many of the largest logits of a row decide every draw, of equals those of lower ids:
+        others may be -inf. None: all may."""
+        number = num_best(self._step.params)
+        biases = (self._early_biases if self._min_tokens > 0 else self._biases)[1]
+        if number is None or (biases > 0).any():
+            return None
+        return number + len(biases)  # of which so many may be lowered
 
     def sample(
         self,

@@ -1,6 +1,9 @@
 """What the process shares of one OpenCL device."""
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,11 @@ from edgellm.kernels.opencl.devices import choose, memory_of, variant_of
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.ops import lower
 from edgellm.kernels.opencl.variant import Variant
+from edgellm.kernels.opencl.warm_up import warming_steps
 from edgellm.kernels.program import Program
+
+Progress = Callable[[int, int], None]  # how many of how many things are done
+_LONG = 2.0  # seconds
 
 
 class OpenCLBackend:
@@ -19,7 +26,8 @@ class OpenCLBackend:
     device: a number in the list of `edgellm doctor` or a part of a name; None is the best. cache: a
     folder of this user alone for built programs. variant: how kernels are cut, where the device's
     own choice is not wanted (tests). warms_up: builds and runs every kernel of a program when it
-    is loaded, not when a step first needs it.
+    is loaded, not when a step first needs it. on_build: is told how many of how many things are
+    done when that takes a while; what it raises ends the loading.
     """
 
     threads = None
@@ -30,9 +38,11 @@ class OpenCLBackend:
         device: str | None = None,
         variant: Variant | None = None,
         warms_up: bool = True,
+        on_build: Progress | None = None,
     ) -> None:
         chosen: Any = choose(device)
         self._warms_up = warms_up
+        self._on_build = on_build
         self._context = Context(chosen, variant or variant_of(chosen), cache)
         if not self._context.can_dot4():  # said to be there, but not for this compiler
             plain = replace(self._context.variant, name="gpu", dot4="none")
@@ -56,10 +66,23 @@ class OpenCLBackend:
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
         """Copies weights to the device and builds what the program needs."""
-        executable = Executable(program, lower(program, kv, self._context), self._context)
+        plan = lower(program, kv, self._context)
+        executable = Executable(program, plan, self._context)
         if self._warms_up:
-            executable.warm_up()
+            steps = warming_steps(program, self._context.variant)
+            build = [partial(self._context.kernel, key) for key in plan.kernels]
+            run = [partial(executable.run, batch, given) for batch, given in steps]
+            _do([*build, *run], self._on_build)
         return executable
 
     def close(self) -> None:
         """Executables hold what there is to give back."""
+
+
+def _do(work: Sequence[Callable[[], object]], tell: Progress | None) -> None:
+    """One after the other; how many are done is told once that takes long, as it does at first."""
+    begun = time.monotonic()
+    for number, do in enumerate(work):
+        if tell and time.monotonic() - begun > _LONG:
+            tell(number, len(work))
+        do()

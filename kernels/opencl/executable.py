@@ -1,6 +1,8 @@
 """A program with its memory on a device, and the one call that enqueues all of it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,14 +10,14 @@ import numpy.typing as npt
 import pyopencl as cl
 
 from edgellm.kernels.batch import Batch
-from edgellm.kernels.kv import BLOCK_SIZE
+from edgellm.kernels.opencl.ahead import following, is_same
+from edgellm.kernels.opencl.best_rows import BestRows, Keys, ids_of
 from edgellm.kernels.opencl.context import Context, faults
-from edgellm.kernels.opencl.indices import Int32, indices_of
+from edgellm.kernels.opencl.indices import Indices, indices_of
 from edgellm.kernels.opencl.plan import (
     Argument,
     Choice,
     Count,
-    Index,
     IndexArray,
     Launch,
     Plan,
@@ -25,92 +27,145 @@ from edgellm.kernels.opencl.plan import (
     place,
 )
 from edgellm.kernels.opencl.sources import KernelKey
-from edgellm.kernels.program import ATTENTION_TILE, Program
+from edgellm.kernels.opencl.staging import Staging
+from edgellm.kernels.program import Program
 
 Float32 = npt.NDArray[np.float32]
 _STEPS_KEPT = 64  # kinds of steps, whose launches are looked up once
+_TRUSTED_AFTER = 8  # steps in a row whose tokens were the best of the steps before
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """An enqueued step. outputs, best: arrays that are filled when the events are over; best: keys
+    of the best logits, None where they were not asked for. The last event is over last."""
+
+    outputs: Mapping[str, Float32]
+    best: Keys | None
+    events: tuple[Any, ...]
 
 
 class Executable:
     """Runs one program on batches of any size. Not for two threads at once.
 
-    A step is enqueued whole, in order; the host waits for its outputs alone.
+    A step is enqueued whole, in order, and the host waits for its outputs alone. Where tokens have
+    been the best of the steps before for a while, the next step is enqueued before that wait, and
+    the device takes its tokens from its own memory: it counts if the next run asks for the same.
     """
 
     def __init__(self, program: Program, plan: Plan, context: Context) -> None:
         self._program, self._plan, self._context = program, plan, context
         self.store = plan.store
-        self._outputs = tuple(program.outputs.values())
-        self._placed, self._pieces = place(plan, self._outputs)
+        self._placed, self._pieces = place(plan, tuple(program.outputs.values()))
         self._capacity: dict[RoomRows, int] = {"tokens": 0, "outputs": 0, "parts": 0}
         self._memory: list[Any] = []
         arguments = (a for launch in plan.launches for a in launch.arguments)
-        self._used = {a.name for a in arguments if isinstance(a, IndexArray)}
-        self._indices: dict[Index, Any] = {}
+        self._staging = Staging(context, {a.name for a in arguments if isinstance(a, IndexArray)})
         self._kernels: dict[tuple[int, KernelKey], Any] = {}
         self._steps: dict[tuple[int, ...], list[tuple[Any, Size, Size]]] = {}  # by counts
+        self._best_rows = BestRows(logits.width if (logits := program.outputs.get("logits")) else 0)
+        # States cannot be taken back, and tokens that another device embeds not be taken ahead.
+        self._can_expect = bool(plan.best) and not (program.state_layers or program.inputs)
+        self._expected: Batch | None = None  # the next step, but for its tokens
+        self._best: Keys | None = None  # among which they may be
+        self._ahead: _Step | None = None  # that step, enqueued
+        self._trust = 0  # steps in a row that were as expected
         with faults("the OpenCL device cannot hold a step"):
             self._reserve({"tokens": 1, "outputs": 1, "parts": 1})
-            self._send({name: np.empty(0, np.int32) for name in self._used})
-            for number, launch in enumerate(plan.launches):
-                self._kernel(number, launch, launch.choices[0].key)
 
     def run(
         self, batch: Batch, given: Mapping[str, Float32] | None = None
     ) -> Mapping[str, Float32]:
-        """The program's outputs, float32 (rows, width). given: its inputs, by name."""
+        """The program's outputs, float32 (rows, width), valid until the next run. given: its
+        inputs, by name."""
         with faults("the OpenCL device failed in the middle of a step"):
-            return self._run(batch, given or {})
-
-    def warm_up(self) -> None:
-        """Runs small steps, so that no later one waits for kernels that are built when first run.
-
-        What they write to the cache lies in its first block, before anything else does.
-        """
-        groups, variant = len(self._program.kv_groups), self._plan.variant
-        sizes = {1, *variant.tokens, *(tile.least for tile in variant.tiles)}
-        steps = [(size, 0) for size in sorted(sizes)]
-        if variant.split_rows:
-            steps.append((1, ATTENTION_TILE))
-        known = [c.weights[0].rows for c in self._program.calls if c.op == "embed_positions"]
-        for rows, past in steps:
-            if all(past + rows <= positions for positions in known):
-                given = {
-                    name: np.zeros((rows, value.width), np.float32)
-                    for name, value in self._program.inputs.items()
-                }
-                self.run(_small_batch(rows, past, groups, self._program.num_adapters), given)
+            try:
+                return self._run(batch, given or {})
+            except BaseException:
+                self._forget_steps()
+                raise
 
     def close(self) -> None:
         """Gives the device's memory back."""
-        self._context.queue.finish()
+        self._forget_steps()
         self._forget_kernels()
         self._memory.clear()
-        self._indices.clear()
 
     def _run(self, batch: Batch, given: Mapping[str, Float32]) -> Mapping[str, Float32]:
+        ahead, self._ahead = self._ahead, None
+        if self._expected is not None and self._best is not None:
+            is_expected = is_same(self._expected, batch, ids_of(self._best[:, 0]))
+            self._trust = self._trust + 1 if is_expected else 0
+        if ahead is None or not self._trust:
+            step = self._enqueue(batch, indices_of(batch, self._plan.variant.split_rows), given)
+        else:
+            step = ahead
+        self._expected = following(batch) if self._can_expect else None
+        if self._expected is not None and self._trust >= _TRUSTED_AFTER:
+            self._ahead = self._enqueue_ahead(self._expected)
+        cl.wait_for_events([step.events[-1]])
+        self._best = step.best
+        if step.best is None or not self._gives_best(batch):
+            return step.outputs
+        return {**step.outputs, "logits": self._best_rows.fill(step.best)}
+
+    def _gives_best(self, batch: Batch) -> bool:
+        """Whether the best logits are all that is to be read."""
+        most = self._plan.variant.candidates if self._plan.best else 0
+        return batch.wants("logits") and batch.num_best is not None and batch.num_best <= most
+
+    def _enqueue_ahead(self, batch: Batch) -> _Step | None:
+        """The step whose tokens are the best of the last one's; None where memory would move."""
         indices = indices_of(batch, self._plan.variant.split_rows)
-        counts = indices.counts
-        self._reserve(
-            {"tokens": counts["tokens"], "outputs": counts["outputs"], "parts": counts["parts"]}
-        )
-        self._send(indices.arrays)
-        queue = self._context.queue
+        if not self._has_room(indices.counts) or not self._staging.fits(indices.arrays):
+            return None
+        return self._enqueue(batch, indices, {}, is_ahead=True)
+
+    def _enqueue(
+        self,
+        batch: Batch,
+        indices: Indices,
+        given: Mapping[str, Float32],
+        is_ahead: bool = False,
+    ) -> _Step:
+        is_ranked = self._gives_best(batch) or (self._can_expect and following(batch) is not None)
+        best_room = self._plan.best if is_ranked else None
+        rows = indices.counts[best_room.rows] if best_room else 0
+        counts: dict[Count, int] = {
+            **indices.counts,
+            "ranked": rows,
+            "ahead": batch.num_tokens if is_ahead else 0,
+        }
+        self._reserve(counts)
+        if not self._staging.fits(indices.arrays):
+            self._staging.reserve(indices.arrays)
+            self._forget_kernels()
+        queue, events = self._context.queue, [self._staging.send(indices.arrays)]
         for name, value in self._program.inputs.items():
-            room = self._memory[self._placed[self._plan.rooms[value]]]
-            cl.enqueue_copy(queue, room, given[name], is_blocking=False)
+            room = self._bound(self._plan.rooms[value])
+            events.append(cl.enqueue_copy(queue, room, given[name], is_blocking=False))
         for kernel, sizes, local in self._chosen(counts):
             cl.enqueue_nd_range_kernel(queue, kernel, sizes, local)
-        results = {}
-        for name, value in self._program.outputs.items():
-            if not batch.wants(name):
-                continue
-            results[name] = np.empty((counts[value.rows], value.width), np.float32)
-            if results[name].size:
-                room = self._memory[self._placed[self._plan.rooms[value]]]
-                cl.enqueue_copy(queue, results[name], room, is_blocking=False)
-        queue.finish()  # until here the device may have read the index arrays
-        return results
+        outputs = {
+            name: np.empty((counts[value.rows], value.width), np.float32)
+            for name, value in self._program.outputs.items()
+            if batch.wants(name) and not (name == "logits" and self._gives_best(batch))
+        }
+        reads: list[tuple[npt.NDArray[Any], Room]] = [
+            (array, self._plan.rooms[self._program.outputs[name]])
+            for name, array in outputs.items()
+        ]
+        best = None
+        if best_room and rows:
+            best = np.empty((rows, self._plan.variant.candidates), np.uint64)
+            reads.append((best, best_room))
+        for array, room in reads:
+            if array.size:
+                events.append(cl.enqueue_copy(queue, array, self._bound(room), is_blocking=False))
+        if len(events) == 1:
+            events.append(cl.enqueue_marker(queue))
+        queue.flush()
+        return _Step(outputs, best, tuple(events))
 
     def _chosen(self, counts: Mapping[Count, int]) -> list[tuple[Any, Size, Size]]:
         """Kernel, work-items and those of a group of each launch that a batch needs, in order."""
@@ -125,20 +180,17 @@ class Executable:
             ]
         return self._steps[key]
 
+    def _forget_steps(self) -> None:
+        """Waits for what is enqueued, which uses arrays of the host. What comes next is unknown."""
+        with suppress(cl.Error):  # a device that is lost uses nothing
+            self._context.queue.finish()
+        self._expected = self._best = self._ahead = None
+        self._trust = 0
+
     def _forget_kernels(self) -> None:
         """After memory has moved, which is among their arguments."""
         self._kernels.clear()
         self._steps.clear()
-
-    def _send(self, arrays: Mapping[Index, Int32]) -> None:
-        """Enqueues copies of what kernels read; it must stay alive until they are done."""
-        for name in self._used & arrays.keys():
-            data = arrays[name]
-            if name not in self._indices or self._indices[name].size < data.nbytes:
-                self._indices[name] = self._context.room(_power_of_two(max(64, data.nbytes)))
-                self._forget_kernels()
-            if data.size:
-                cl.enqueue_copy(self._context.queue, self._indices[name], data, is_blocking=False)
 
     def _kernel(self, number: int, launch: Launch, key: KernelKey) -> Any:
         """The kernel of a launch with its arguments; they change only when memory moves."""
@@ -153,14 +205,17 @@ class Executable:
         if isinstance(argument, Room):
             return self._memory[self._placed[argument]]
         if isinstance(argument, IndexArray):
-            return self._indices[argument.name]
+            return self._staging.buffers[argument.name]
         return argument
 
-    def _reserve(self, rows: Mapping[RoomRows, int]) -> None:
+    def _has_room(self, rows: Mapping[Count, int]) -> bool:
+        return all(rows[kind] <= capacity for kind, capacity in self._capacity.items())
+
+    def _reserve(self, rows: Mapping[Count, int]) -> None:
         """Makes room for so many rows and parts."""
-        if all(rows[kind] <= self._capacity[kind] for kind in rows):
+        if self._has_room(rows):
             return
-        wanted = {kind: max(self._capacity[kind], _power_of_two(n)) for kind, n in rows.items()}
+        wanted = {kind: max(n, _power_of_two(rows[kind])) for kind, n in self._capacity.items()}
         self._forget_kernels()
         self._memory = []
         self._memory = [self._context.room(p.row_bytes * wanted[p.rows]) for p in self._pieces]
@@ -171,22 +226,6 @@ def _fitting(launch: Launch, counts: Mapping[Count, int]) -> list[tuple[Choice, 
     """The choice for a batch and how many of its grid's things there are; or no choice."""
     sized = [(choice, counts[choice.grid.count]) for choice in launch.choices]
     return [(choice, count) for choice, count in sized if count >= choice.least][-1:]
-
-
-def _small_batch(rows: int, past: int, groups: int, adapters: int) -> Batch:
-    """One sequence, all of it token 0 and in block 0, of which the last `rows` are computed."""
-    positions = np.arange(past, past + rows, dtype=np.int32)
-    return Batch(
-        input_ids=np.zeros(rows, np.int32),
-        positions=positions,
-        query_start=np.array([0, rows], np.int32),
-        seq_lens=positions[-1:] + 1,
-        slot_mapping=np.tile(positions.astype(np.int64) % BLOCK_SIZE, (groups, 1)),
-        block_tables=np.zeros((groups, 1, -(-(past + rows) // BLOCK_SIZE)), np.int32),
-        state_slots=np.zeros(1, np.int32),
-        logits_rows=np.arange(rows, dtype=np.int32)[-1:],
-        adapter_scales=np.zeros((1, adapters), np.float32),
-    )
 
 
 def _power_of_two(number: int) -> int:

@@ -21,8 +21,9 @@ Index = Literal[
     "step", "input_ids", "positions", "query_start", "row_seqs", "slots", "block_tables",
     "state_slots", "rows", "adapter_scales", "tiles", "parts", "part_starts", "seq_lens",
 ]  # fmt: skip
-# parts: a row and a tile of its keys each, where few rows see many; split_rows: those rows.
-Count = Rows | Literal["seqs", "tiles", "parts", "split_rows"]
+# parts: a row and a tile of its keys each, where few rows see many; split_rows: those rows. ranked:
+# rows of logits of which the best are wanted; ahead: tokens that are the last step's best.
+Count = Rows | Literal["seqs", "tiles", "parts", "split_rows", "ranked", "ahead"]
 RoomRows = Rows | Literal["parts"]
 TILE_ROWS = 4  # rows of one sequence whose attention is computed together, where there are many
 
@@ -82,18 +83,25 @@ class Launch:
 
 
 class Plan:
-    """Launches in order, and the rooms of each value."""
+    """Launches in order, and the rooms of each value; of the best logits, where there are any."""
 
     def __init__(self, program: Program, kv: KVStorage, context: Context) -> None:
         self.context, self.kv, self.kv_layers = context, kv, program.kv_layers
         self.weights = Weights(context)
         self.launches: list[Launch] = []
         self.rooms: dict[Value, Room] = {}
+        self.best: Room | None = None
         self._records: dict[Value, Room] = {}
         self.sorted: dict[Value, tuple[Room, Room]] = {}  # pairs of a routing, by expert
         self.store = DeviceStore(context, program, kv)
         self._recorded = {call.inputs[0] for call in program.calls if reads_records(call)}
         self.given = [self.new(value) for value in program.inputs.values()]
+
+    @property
+    def kernels(self) -> tuple[KernelKey, ...]:
+        """All that any step may run."""
+        choices = (choice for launch in self.launches for choice in launch.choices)
+        return tuple(dict.fromkeys(choice.key for choice in choices))
 
     @property
     def variant(self) -> Variant:

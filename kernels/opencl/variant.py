@@ -40,7 +40,8 @@ class Variant:
     once, ascending from 1. tiles: for more of them, ascending; none where the device has no local
     memory that is faster than its other. pairs: of a row and a head, whose attention a group
     computes at most. split_rows: up to how many rows a step's attention is computed by a group for
-    each tile of keys, where there are several.
+    each tile of keys, where there are several. candidates: so many of the best logits of a row may
+    cross the bus instead of all; a power of two.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Variant:
     tokens: tuple[int, ...] = (1, 4, 8)
     tiles: tuple[Tile, ...] = ()
     split_rows: int = 0
+    candidates: int = 1
 
     @property
     def lanes(self) -> int:
@@ -71,7 +73,7 @@ CPU = Variant("cpu", vector=8, strip_rows=8, slices=1, group=1, items=64, inline
 GPU = Variant(
     "gpu", vector=4, strip_rows=64, slices=8, group=64, items=64,
     tiles=(Tile(least=16, tokens=32, items=8, groups=4), Tile(48, tokens=64, items=8, groups=4)),
-    split_rows=16,
+    split_rows=16, candidates=64,
 )  # fmt: skip
 VARIANTS = {variant.name: variant for variant in (CPU, GPU)}
 

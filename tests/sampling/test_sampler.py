@@ -155,3 +155,66 @@ def test_logprobs_are_the_models_own(logits: Float32, count: int) -> None:
     assert logprob == pytest.approx(expected[token])
     assert [i for i, _ in top] == ranking(logits)[:count]
     assert [x for _, x in top] == pytest.approx([expected[i] for i, _ in top])
+
+
+@settings(max_examples=150)
+@given(
+    logits=st.lists(st.integers(-4, 4), min_size=8, max_size=60),
+    top_k=st.integers(0, 9),
+    temperature=st.sampled_from([0.0, 0.7, 1.3]),
+    bias=st.sampled_from([-math.inf, -3.0, 2.0]),
+    min_tokens=st.integers(0, 2),
+    more=st.sampled_from([{}, {"top_p": 0.8}, {"xtc_probability": 0.9}, {"adaptive_target": 0.4}]),
+    seed=st.integers(0, 99),
+)
+def test_no_more_than_the_best_logits_matter_where_it_is_said_so(
+    logits: list[int],
+    top_k: int,
+    temperature: float,
+    bias: float,
+    min_tokens: int,
+    more: dict[str, Any],
+    seed: int,
+) -> None:
+    params = SamplingParams(top_k=top_k, temperature=temperature, min_tokens=min_tokens, **more)
+    row = np.array(logits, np.float32)
+    sampler = Sampler(params, Words(), seed=seed, biases={3: bias})
+    if sampler.num_best is None:
+        return
+    best = np.lexsort((np.arange(len(row)), -row))[: sampler.num_best]
+    known = np.full_like(row, -np.inf)
+    known[best] = row[best]
+    try:
+        want = sampler.sample(row, [1])
+    except RequestError:
+        want = None
+    try:
+        got = Sampler(params, Words(), seed=seed, biases={3: bias}).sample(known, [1])
+    except RequestError:
+        got = None
+    assert got == want
+
+
+@pytest.mark.parametrize(
+    ("params", "number"),
+    [
+        ({"temperature": 0.0}, 1),
+        ({"temperature": 0.0, "top_k": 40, "top_p": 0.9}, 1),
+        ({"top_k": 40}, 40),
+        ({"top_k": 3, "min_keep": 5}, 5),
+        ({"top_k": 0}, None),
+        ({"temperature": 0.0, "repeat_penalty": 1.2}, None),
+        ({"top_k": 40, "repeat_penalty": 1.2}, None),
+        ({"top_k": 40, "mirostat": 2}, None),
+        ({"top_k": 40, "samplers": ("top_p", "top_k", "temperature"), "top_p": 0.9}, None),
+        ({"top_k": 40, "samplers": ("top_k", "infill")}, None),
+    ],
+)
+def test_how_many_logits_matter(params: dict[str, Any], number: int | None) -> None:
+    assert Sampler(SamplingParams(**params), Words(), seed=0).num_best == number
+
+
+def test_tokens_that_may_be_lowered_matter_beside_the_best() -> None:
+    params = SamplingParams(temperature=0.0)
+    assert Sampler(params, Words(), seed=0, biases={1: -1.0, 2: -math.inf}).num_best == 3
+    assert Sampler(params, Words(), seed=0, biases={1: 1.0}).num_best is None

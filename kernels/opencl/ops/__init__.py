@@ -17,6 +17,7 @@ from edgellm.kernels.opencl.ops import (
     products,
     recurrent,
 )
+from edgellm.kernels.opencl.ops.best import keep_best, room_for_best
 from edgellm.kernels.opencl.ops.fusions import groups
 from edgellm.kernels.opencl.plan import Lowering, Plan
 from edgellm.kernels.program import Program
@@ -43,9 +44,14 @@ def lower(program: Program, kv: KVStorage, context: Context) -> Plan:
                 f"the opencl backend has no kernel for the op {call.op!r} yet: use --backend cpu"
             )
     plan = Plan(program, kv, context)
+    logits = program.outputs.get("logits")
+    if logits:
+        plan.best = room_for_best(plan, logits)
     for calls, fusion in groups(program):
         if fusion:
             fusion.lower(plan, calls)
         else:
             LOWERINGS[calls[0].op](plan, calls[0])
+    if logits and plan.best:
+        keep_best(plan, logits, plan.best)
     return plan
