@@ -45,7 +45,8 @@ class OpenCLBackend:
         self._on_build = on_build
         self._context = Context(chosen, variant or variant_of(chosen), cache)
         if not self._context.can_dot4():  # said to be there, but not for this compiler
-            plain = replace(self._context.variant, name="gpu", dot4="none")
+            cut = self._context.variant
+            plain = replace(cut, name=cut.name.split("-")[0], dot4="none")
             self._context = Context(chosen, plain, cache)
 
     @property

@@ -130,7 +130,7 @@ def _kind(device: Any) -> str:
 def variant_of(device: Any) -> Variant:
     """How kernels are cut for a device, with its way to multiply four bytes at once."""
     if _kind(device) == "cpu":
-        return CPU
+        return replace(CPU, name=f"{CPU.name}-avx2", dot4="avx2")
     extensions = set(str(device.extensions).split())
     # Few devices have groups this small.
     fitting = max(1, int(device.max_work_group_size) // GPU.lanes)

@@ -28,6 +28,7 @@ _NEEDS = {
     "attention": ("cache", "record"),
     "matmul": ("matrices",),
     "norm": ("record", "rotate"),
+    "probe": ("byte_pairs",),
     "quantize": ("record",),
     "rows": ("rotate",),
     "store_kv": ("cache", "rotate"),
@@ -81,8 +82,9 @@ def _format_text(fmt: Format, needs_product: bool) -> str:
         raise BackendError(f"the opencl backend cannot read {fmt.name} weights yet") from None
     names = (*_GRIDS, *_HALF_GRIDS, *_CODES)
     tables = [_table(name) for name in names if re.search(rf"\b{name}\b", snippet)]
-    product = read("float_product.cl" if is_float else "product.cl") if needs_product else ""
-    return "\n".join([*lines, read("format.cl"), *tables, snippet, product])
+    files = ("float_product.cl",) if is_float else ("byte_pairs.cl", "product.cl")
+    products = map(read, files) if needs_product else ()
+    return "\n".join([*lines, read("format.cl"), *tables, snippet, *products])
 
 
 def _table(name: str) -> str:

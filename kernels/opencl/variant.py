@@ -6,7 +6,7 @@ Knows nothing of OpenCL's host side. Part of the numerics: another variant may g
 from dataclasses import dataclass
 from typing import Literal
 
-Dot4 = Literal["none", "khr", "ptx"]
+Dot4 = Literal["none", "khr", "ptx", "avx2"]
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Variant:
     strip_rows: matrix rows that lie side by side, `vector` of them to a work-item. slices: parts
     of a row's columns, a work-item each. group: work-items that share a norm or a head; a power
     of two. items: work-items of a group in ops that treat each number alone. dot4: how four bytes
-    are multiplied at once. inlines_itself: OpenCL's own functions are real calls here, so that
-    vectors are loaded, stored and fused without them. tokens: rows of x that a product takes at
-    once, ascending from 1. tiles: for more of them, ascending; none where the device has no local
-    memory that is faster than its other. pairs: of a row and a head, whose attention a group
-    computes at most. split_rows: up to how many rows a step's attention is computed by a group for
-    each tile of keys, where there are several. candidates: so many of the best logits of a row may
-    cross the bus instead of all; a power of two.
+    are multiplied at once; "avx2" is for vectors of 8. inlines_itself: OpenCL's own functions are
+    real calls here, so that vectors are loaded, stored and fused without them. tokens: rows of x
+    that a product takes at once, ascending from 1. tiles: for more of them, ascending; none where
+    the device has no local memory that is faster than its other. pairs: of a row and a head, whose
+    attention a group computes at most. split_rows: up to how many rows a step's attention is
+    computed by a group for each tile of keys, where there are several. candidates: so many of the
+    best logits of a row may cross the bus instead of all; a power of two.
     """
 
     name: str
@@ -78,6 +78,8 @@ GPU = Variant(
 VARIANTS = {variant.name: variant for variant in (CPU, GPU)}
 
 _DOT4 = {
+    "none": "",
+    "avx2": "#define HAS_BYTE_PAIRS\n",  # of which source/byte_pairs.cl makes use
     "khr": "#define DOT4(q, x, sum) ((sum) + dot_4x8packed_ss_int(q, x))\n",
     "ptx": """static inline int DOT4(uint q, uint x, int sum)
 {
@@ -124,10 +126,10 @@ def header(variant: Variant, vector: int) -> str:
             _reduction("MAX_OF", "fmax({}, {})", vector),
         ]
     lines.append(f"#define GATHER(table, i) ((uintV)({_each('(table)[(i)%]', vector)}))")
-    if variant.dot4 != "none":
-        lines += ["#define HAS_DOT4", _DOT4[variant.dot4]]
+    lines.append(_DOT4[variant.dot4])
+    if variant.dot4 in ("khr", "ptx"):
         each = _each("DOT4((q)%, x, (sum)%)", vector)
-        lines.append(f"#define DOT4V(q, x, sum) ((intV)({each}))")
+        lines += ["#define HAS_DOT4", f"#define DOT4V(q, x, sum) ((intV)({each}))"]
     return "\n".join(lines) + "\n"
 
 

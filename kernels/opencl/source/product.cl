@@ -31,7 +31,35 @@ static inline intV dot(const uintV *q, X_SPACE const uint *x, int start)
 // Words whose products add up in 16 bits: each word adds two, of at most Q_MAX * 127.
 #define SUMS (Q_MAX <= 15 ? 8 : Q_MAX <= 31 ? 4 : Q_MAX <= 63 ? 2 : 1)
 #define STEP (SUMS < PART_WORDS ? SUMS : PART_WORDS)
+
+#ifdef HAS_BYTE_PAIRS  // byte_pairs.cl
+
+#define X_WORDS 1
+#define PAIRS_OF(q, x) pairs_of(q, (x)[0])
+
+#else
+
 #define X_WORDS 2
+#define PAIRS_OF(q, x) pairs_of(q, (x)[0], (x)[1])
+
+static inline short2V pairs_of(uintV q, uint even_x, uint odd_x)
+{
+#ifdef Q_SIGNED
+    short2V even = as_short2V(q << 8) >> (short2V)(8);
+#else
+    short2V even = as_short2V(q & 0x00ff00ffu);
+#endif
+    short2V odd = as_short2V(q) >> (short2V)(8);
+    return even * as_short2V((uintV)(even_x)) + odd * as_short2V((uintV)(odd_x));
+}
+
+static inline intV sum_of_pairs(short2V pairs)
+{
+    intV both = as_intV(pairs);
+    return (both << 16 >> 16) + (both >> 16);
+}
+
+#endif
 
 static inline intV dot(const uintV *q, X_SPACE const uint *x, int start)
 {
@@ -40,17 +68,9 @@ static inline intV dot(const uintV *q, X_SPACE const uint *x, int start)
     for (int i = 0; i < PART_WORDS; i += STEP) {
         short2V part = 0;
         UNROLL
-        for (int j = i; j < i + STEP; j++) {
-#ifdef Q_SIGNED
-            short2V even = as_short2V(q[j] << 8) >> (short2V)(8);
-#else
-            short2V even = as_short2V(q[j] & 0x00ff00ffu);
-#endif
-            short2V odd = as_short2V(q[j]) >> (short2V)(8);
-            part += even * as_short2V((uintV)(x[2 * j])) + odd * as_short2V((uintV)(x[2 * j + 1]));
-        }
-        intV both = as_intV(part);
-        sum += (both << 16 >> 16) + (both >> 16);
+        for (int j = i; j < i + STEP; j++)
+            part += PAIRS_OF(q[j], x + X_WORDS * j);
+        sum += sum_of_pairs(part);
     }
     return sum;
 }

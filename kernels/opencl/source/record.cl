@@ -24,7 +24,7 @@ static inline void quantize_block(__global const float *x, __global uint *out)
             q[j] = (int)(x[4 * i + j] * inverse + ROUND - ROUND);
             sums[i / 4] += q[j];
         }
-#ifdef HAS_DOT4
+#if defined(HAS_DOT4) || defined(HAS_BYTE_PAIRS)
         out[4 + i] = pair(q[0] & 255 | (q[1] & 255) << 8, q[2] & 255 | (q[3] & 255) << 8);
 #else
         out[4 + 2 * i] = pair(q[0], q[2]);
