@@ -124,13 +124,28 @@ def test_types_and_shapes_are_those_of_batch(work: list[Chunk]) -> None:
     longest = max(c.sequence.num_computed_tokens + c.count for c in work)
     assert batch.block_tables.shape == (GROUPS, len(work), -(-longest // BLOCK_SIZE))
     assert batch.slot_mapping.shape == (GROUPS, batch.num_tokens)
-    for name, values in (vars(batch) | {"outputs": batch.positions}).items():
+    arrays = {name: values for name, values in vars(batch).items() if np.ndim(values)}
+    assert len(arrays) == len(vars(batch)) - 2  # outputs, num_best
+    for name, values in arrays.items():
         expected = {"slot_mapping": np.int64, "adapter_scales": np.float32}.get(name, np.int32)
         assert values.dtype == expected and values.flags.c_contiguous, name
 
 
 def sequence(ids: list[int], table: list[int]) -> Sequence:
     return Sequence(0, ids, len(ids), SamplingParams(), block_tables=[table, table])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "number"), [((1, 40), 40), ((1, None), None), ((None, 3), None), ((2, 2), 2)]
+)
+def test_as_many_logits_matter_as_to_one_of_them(
+    wanted: tuple[int | None, int | None], number: int | None
+) -> None:
+    work = [Chunk(sequence([1, 2], [i]), 2, "last") for i in (0, 1)]
+    idle = Chunk(sequence([1, 2], [2]), 2, "none")
+    for chunk, most in zip(work, wanted, strict=True):
+        chunk.sequence.num_best = most
+    assert runner().pack([*work, idle]).num_best == number
 
 
 @pytest.mark.parametrize("token_id", [-1, VOCAB, 2**40])
