@@ -55,7 +55,7 @@ class Fit:
     """What became of one model. path: None when its file is not here. size: of its weights, or of
     the file where only that is known. context: what is wanted, trained: the most it was trained
     for. best: the first of the best cache type, on the GPU where it can. reason: why there are no
-    ways to speak of."""
+    ways to speak of. variant: the mixture that `path` would first have to be quantised to."""
 
     model: str
     path: str | None
@@ -65,6 +65,7 @@ class Fit:
     ways: tuple[Way, ...] = ()
     best: Way | None = None
     reason: str | None = None
+    variant: str | None = None
 
 
 def fit(

@@ -3,8 +3,9 @@
 import argparse
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from edgellm.backends import gpu_memory
 from edgellm.catalog import load_catalog
@@ -12,10 +13,16 @@ from edgellm.cli import options
 from edgellm.cli.output import byte_size, print_fields, print_json, print_table
 from edgellm.errors import CatalogError, RequestError
 from edgellm.fit import KV_CACHE_TYPES, Fit, Room, Way, fit, largest
+from edgellm.gguf_loader import open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.memory import available_memory
 from edgellm.paths import typed_file, typed_path
 from edgellm.pull import entry_of, resolve, stored_models
+from edgellm.quantize.plan import make_plan
+from edgellm.quantize.write import write_outline
+
+# Of the mixtures of `edgellm quantize` those worth choosing from, the largest first.
+_VARIANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "Q2_K")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parallel", type=int, default=1, metavar="N", help="computed side by side (default 1)"
     )
+    parser.add_argument(
+        "--variants",
+        action="store_true",
+        help="also what `edgellm quantize` would make of each file that is here: "
+        f"{', '.join(_VARIANTS)}, those that are smaller",
+    )
     parser.add_argument("--json", action="store_true", help="report as one JSON object")
 
 
@@ -66,7 +79,11 @@ def run(args: argparse.Namespace) -> int:
             raise RequestError(f"--{name.replace('_', '-')} is {value}, expected 1 or more", name)
     rooms = _rooms(args)
     types = (args.kv_cache_type,) if args.kv_cache_type else KV_CACHE_TYPES
-    fits = [_fit(name, path, args, rooms, types) for name, path in _models(args.models)]
+    fits = []
+    for name, path in _models(args.models):
+        fits.append(_fit(name, path, args, rooms, types))
+        if path is not None and args.variants and fits[-1].ways:
+            fits += _variants(name, path, args, rooms, types)
     chosen = largest(fits)
     if args.json:
         print_json(
@@ -134,6 +151,23 @@ def _fit(
     return Fit(name, None, entry.size, args.context, entry.context, reason=said)
 
 
+def _variants(
+    name: str, path: Path, args: argparse.Namespace, rooms: list[Room], types: tuple[str, ...]
+) -> Iterator[Fit]:
+    """Each planned from an outline of what would be written: no data, but the loader's own plan."""
+    with open_gguf(path) as file, TemporaryDirectory() as folder:
+        for variant in _VARIANTS:
+            plan = make_plan(file, variant)
+            if plan.nbytes < file.num_bytes:
+                outline = Path(folder) / f"{variant}.gguf"
+                write_outline(file, plan, outline)
+                found = fit(
+                    outline, f"{name} as {variant}", rooms, args.context, types, args.parallel
+                )
+                outline.unlink()
+                yield replace(found, path=str(path), variant=variant)
+
+
 def _print(fits: list[Fit], rooms: list[Room], chosen: Fit | None) -> None:
     print_table(
         (
@@ -160,6 +194,10 @@ def _print(fits: list[Fit], rooms: list[Room], chosen: Fit | None) -> None:
     if chosen is not None:
         assert chosen.best is not None
         fields.append(("largest that fits", f"{chosen.model} at {chosen.context:,} tokens"))
+        if chosen.variant is not None:
+            made = f"{Path(chosen.path or '').stem}-{chosen.variant}.gguf"
+            said = f"edgellm quantize {chosen.path} {made} --type {chosen.variant}"
+            fields.append(("make it with", said))
         fields.append(("run it with", _command(chosen, chosen.best, len(rooms) > 1)))
     print_fields(fields)
 
@@ -184,6 +222,8 @@ def _rows(found: Fit) -> Iterator[tuple[str, ...]]:
 def _command(found: Fit, way: Way, has_gpu: bool) -> str:
     """The command that loads it so."""
     model = found.path if found.model.endswith(".gguf") else found.model
+    if found.variant is not None:
+        model = f"{Path(found.path or '').stem}-{found.variant}.gguf"
     said = f"edgellm chat {model} --context {found.context} --kv-cache-type {way.kv_cache_type}"
     if way.gpu_layers:
         return f"{said} --gpu-layers {way.gpu_layers}"

@@ -19,7 +19,7 @@ from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.models import read_config, record
 from edgellm.pull import resolve
 from edgellm.quantize.folds import Factors, factors_of, find_folds
-from edgellm.quantize.importance import Importance, read_importance
+from edgellm.quantize.importance import Importance, fitted, read_importance
 from edgellm.quantize.moments import Moments
 from edgellm.quantize.plan import (
     Override,
@@ -39,6 +39,7 @@ from edgellm.tokenizer import load_tokenizer
 
 _CALIBRATED = 256, 3  # tokens at a time of a text that tells what errors cost, and how often
 _COMPENSATED = 512, 16  # the same of one whose errors are made up for
+_NAMED = 4  # tensors that a note names
 _LAYER = re.compile(r"^blk\.\d+\.")
 
 
@@ -81,7 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pure", action="store_true", help="one type for all matrices, without the mixture's rules"
     )
     parser.add_argument(
-        "--imatrix", metavar="FILE", help="an importance matrix (GGUF): what errors matter most"
+        "--imatrix",
+        metavar="FILE",
+        help="an importance matrix (GGUF or .dat): what errors matter most",
     )
     moved = parser.add_mutually_exclusive_group()
     moved.add_argument(
@@ -127,6 +130,8 @@ def run(args: argparse.Namespace) -> int:
     overrides = [parse_override(text) for text in args.tensor_type]
     importance = None if args.imatrix is None else read_importance(args.imatrix)
     with open_gguf(resolve(args.model, fetch=False)) as file:
+        if importance is not None:
+            importance = fitted(importance, file)
         errors: Mapping[str, float] = {}
         if args.type is None:
             plan, errors = _plan_for_target(args, file, overrides, importance)
@@ -269,11 +274,17 @@ def _note(plan: Plan, importance: Importance | None) -> None:
             "multiple of its block: --dry-run lists them"
         )
     if importance is not None:
-        missing = sum(planned.tensor.name not in importance.means for planned in changed)
-        if missing == len(changed) and changed:
-            raise RequestError("the importance matrix has none of these tensors", "imatrix")
+        names = [planned.tensor.name for planned in changed]
+        missing = [name for name in names if name not in importance.means]
+        if missing and missing == names:
+            raise RequestError(
+                f"the importance matrix has none of the model's tensors ({missing[0]} and others): "
+                "it is of another model",
+                "imatrix",
+            )
         if missing:
-            _say(f"the importance matrix lacks {missing} of {len(changed)} tensors")
+            most = ", ".join(missing[:_NAMED]) + (" and others" if missing[_NAMED:] else "")
+            _say(f"the importance matrix lacks {len(missing)} of {len(names)} tensors: {most}")
 
 
 def _say(text: str) -> None:

@@ -6,14 +6,16 @@ nothing of how they come about.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from edgellm.errors import GGUFError
-from edgellm.gguf_loader import GGUFFile, NewTensor, entry, open_gguf, write_gguf
+from edgellm.gguf_loader import GGUFFile, NewTensor, TensorInfo, entry, open_gguf, write_gguf
+from edgellm.gguf_loader.header import MAGIC
+from edgellm.quantize.old_importance import read_old_importance
 
 Array = npt.NDArray[np.float32]
 
@@ -41,7 +43,11 @@ class Importance:
 
 
 def read_importance(path: str | Path) -> Importance:
-    """Reads a file. GGUFError when it is something else, or holds what cannot be."""
+    """Reads a file, of GGUF or older. GGUFError when it is something else, or holds what cannot
+    be."""
+    if _is_old(Path(path)):
+        old = read_old_importance(Path(path))
+        return Importance(old.means, (old.dataset,) if old.dataset else (), old.chunks)
     with open_gguf(path) as file:
         if file.string("general.type") != "imatrix":
             raise GGUFError(
@@ -55,6 +61,42 @@ def read_importance(path: str | Path) -> Importance:
         }
         datasets = tuple(file.strings("imatrix.datasets") or ())
         return Importance(means, datasets, file.integer("imatrix.chunk_count") or 0)
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(MAGIC)) != MAGIC
+    except OSError:
+        return False  # open_gguf says why
+
+
+def fitted(importance: Importance, file: GGUFFile) -> Importance:
+    """With a row of means for each expert of the model's tensors, or one for all of them.
+
+    GGUFError naming a tensor of another shape: the matrix is of another model.
+    """
+    return replace(
+        importance,
+        means={
+            name: _in_rows(name, mean, file.tensors.get(name))
+            for name, mean in importance.means.items()
+        },
+    )
+
+
+def _in_rows(name: str, mean: Array, tensor: TensorInfo | None) -> Array:
+    if tensor is None:
+        return mean
+    matrices = tensor.rows // tensor.shape[1] if len(tensor.shape) > 1 else 1
+    if mean.size == matrices * tensor.columns:
+        return mean.reshape(matrices, tensor.columns)
+    if mean.shape != (1, tensor.columns):
+        raise GGUFError(
+            f"the importance matrix has {mean.shape} numbers for {name}, whose shape is "
+            f"{tensor.shape}: it is of another model"
+        )
+    return mean
 
 
 def _mean(file: GGUFFile, name: str) -> Array:

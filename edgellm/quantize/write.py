@@ -8,13 +8,13 @@ from types import MappingProxyType
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from edgellm.errors import GGUFError, RequestError
-from edgellm.gguf_loader import Chunks, GGUFFile, NewTensor, entry, write_gguf
+from edgellm.errors import RequestError
+from edgellm.gguf_loader import Chunks, GGUFFile, NewTensor, entry, write_gguf, write_header
 from edgellm.kernels.formats import by_id, by_name, dequantize_rows
 from edgellm.kernels.formats.format import Blocks
 from edgellm.quantize.folds import Factors, scaled, weaker
 from edgellm.quantize.gptq import compensated
-from edgellm.quantize.importance import Importance
+from edgellm.quantize.importance import Importance, fitted
 from edgellm.quantize.moments import Moments
 from edgellm.quantize.plan import Plan, Planned
 from edgellm.quantize.strips import Array, converted
@@ -29,6 +29,7 @@ _REPLACED = {
     *("quantize.imatrix.entries_count", "quantize.imatrix.chunks_count"),
 }
 _QUANTIZATION_VERSION = 2
+_SMALL = 1 << 20  # bytes of a tensor whose numbers a loader may want to see
 
 
 def write_quantized(
@@ -52,18 +53,10 @@ def write_quantized(
     RequestError for a tensor that cannot be written, or an output that is the input.
     """
     check_output(file, path)
-    entries = [file.entry(key) for key in file.metadata if key not in _REPLACED]
-    entries.append(entry("general.quantization_version", _QUANTIZATION_VERSION))
-    entries.append(entry("general.file_type", plan.file_type))
+    entries, tensors = _described(file, plan)
     if importance is not None:
         entries += _origin(importance, importance_name)
-    means: Mapping[str, Array] = {} if importance is None else importance.means
-    tensors = [
-        NewTensor(planned.tensor.name, planned.tensor.shape, by_name(planned.type).type_id)
-        if not planned.is_copied
-        else NewTensor(planned.tensor.name, planned.tensor.shape, planned.tensor.type_id)
-        for planned in plan.tensors
-    ]
+    means: Mapping[str, Array] = {} if importance is None else fitted(importance, file).means
     weights = {
         planned.tensor.name: _weights(planned, means, factors.get(planned.tensor.name))
         for planned in plan.tensors
@@ -93,6 +86,33 @@ def write_quantized(
         return write_gguf(path, entries, tensors, data(), file.alignment, replace)
 
 
+def write_outline(file: GGUFFile, plan: Plan, path: Path) -> None:
+    """What the plan would make, with holes for data: to see what a loader makes of it.
+
+    GGUFError for the disk.
+    """
+    entries, tensors = _described(file, plan)
+    kept = (p.tensor for p in plan.tensors if p.is_copied and p.tensor.nbytes <= _SMALL)
+    known = {tensor.name: file.data(tensor.name).tobytes() for tensor in kept}
+    write_header(path, entries, tensors, known)
+
+
+def _described(file: GGUFFile, plan: Plan) -> tuple[list[bytes], list[NewTensor]]:
+    """The keys of the file as it will be, and its tensors."""
+    entries = [file.entry(key) for key in file.metadata if key not in _REPLACED]
+    entries.append(entry("general.quantization_version", _QUANTIZATION_VERSION))
+    entries.append(entry("general.file_type", plan.file_type))
+    tensors = [
+        NewTensor(
+            planned.tensor.name,
+            planned.tensor.shape,
+            planned.tensor.type_id if planned.is_copied else by_name(planned.type).type_id,
+        )
+        for planned in plan.tensors
+    ]
+    return entries, tensors
+
+
 def check_output(file: GGUFFile, path: Path) -> None:
     """RequestError when `path` is the input, by whatever name."""
     if path.exists() and any(path.samefile(part) for part in file.parts):
@@ -109,17 +129,10 @@ def _origin(importance: Importance, name: str) -> list[bytes]:
 
 
 def _weights(planned: Planned, means: Mapping[str, Array], factors: Factors | None) -> Array | None:
-    """The importance of a tensor, checked before anything is written."""
-    tensor = planned.tensor
-    mean = means.get(tensor.name)
+    """The importance of a tensor's columns, as they will be written."""
+    mean = means.get(planned.tensor.name)
     if mean is None or (planned.is_copied and factors is None):
         return None
-    matrices = tensor.rows // tensor.shape[1]
-    if mean.shape[1] != tensor.columns or len(mean) not in (1, matrices):
-        raise GGUFError(
-            f"the importance matrix has {mean.shape} numbers for {tensor.name}, whose shape is "
-            f"{tensor.shape}: it is of another model"
-        )
     return mean if factors is None else weaker(mean, factors)
 
 

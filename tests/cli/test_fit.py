@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgellm.cli import main
+from edgellm.gguf_loader import open_gguf
+from edgellm.quantize.plan import make_plan
 from tests.cli.storing import store_model
 from tests.models.tiny import write_tiny
 
@@ -83,3 +85,34 @@ def test_bad_words_are_2(words: list[str], said: str, capsys: pytest.CaptureFixt
 def test_an_empty_folder_is_2(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", str(home)]) == 2
     assert "without GGUF files" in capsys.readouterr().err
+
+
+def test_what_quantize_would_make_is_planned_as_if_it_were_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write_tiny(tmp_path, "llama", format_name="F16")
+    words = ["fit", str(model), "--memory", "1G", "--kv-cache-type", "f16", "--json"]
+    assert main([*words, "--variants"]) == 0
+    told = json.loads(capsys.readouterr().out)["models"]
+    variants = {found["variant"]: found for found in told}
+    assert {None, "Q8_0", "Q4_K_M", "Q2_K"} <= variants.keys()
+    made = tmp_path / "made.gguf"
+    assert main(["quantize", str(model), str(made), "--type", "Q4_K_M"]) == 0
+    capsys.readouterr()
+    words[1] = str(made)
+    assert main(words) == 0
+    [real] = json.loads(capsys.readouterr().out)["models"]
+    assert real["ways"] == variants["Q4_K_M"]["ways"] and real["ways"][0]["reason"] is None
+    assert variants["Q4_K_M"]["path"] == str(model)
+
+
+def test_a_variant_says_how_it_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = write_tiny(tmp_path, "llama", format_name="F16")
+    with open_gguf(model) as file:
+        least = make_plan(file, "Q4_K_M").nbytes
+    memory = str(least + least // 4)  # not enough for F16, with a cache
+    words = ["fit", str(model), "--variants", "--memory", memory, "--context", "32"]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert f"edgellm quantize {model} {model.stem}-" in told
+    assert f"edgellm chat {model.stem}-" in told
