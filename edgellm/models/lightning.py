@@ -2,11 +2,8 @@
 
 import numpy as np
 
-from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.program import Value
 from edgellm.models.recorder import Recorder, vector
-
-SLOPES = 8.0  # as of ALiBi: what alibi_slopes takes
 
 
 def lightning_attention(r: Recorder, layer: int, x: Value) -> Value:
@@ -25,7 +22,8 @@ def lightning_attention(r: Recorder, layer: int, x: Value) -> Value:
 def _decays(r: Recorder, layer: int, like: Value) -> Value:
     """The same in every row. The last layer hardly forgets."""
     b, heads = r.builder, r.config.num_heads[layer]
-    share = 1 - layer / max(r.config.num_layers - 1, 1) + 1e-5
-    decays = np.exp(-share * alibi_slopes(heads, SLOPES).astype(np.float64))
+    share = 1 - layer / (r.config.num_layers - 1 + 1e-5) + 1e-5
+    slopes = 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
+    decays = np.exp(-share * slopes)
     columns = np.repeat(decays.astype(np.float32), like.width // heads)
     return b.add_columns(b.multiply(like, 0.0), vector("decays", columns))

@@ -69,7 +69,9 @@ def grovemoe(t: Tensors, ids: list[int]) -> Float64:
 
 def lightning(t: Tensors, x: Float64, p: str, layer: int) -> Float64:
     parts = silu(t.linear(x, f"{p}.attn_qkv")).reshape(len(x), HEADS, 3, HEAD_DIM)
-    slopes = 2.0 ** (-8 * np.arange(1, HEADS + 1) / HEADS) * (1 - layer / (LAYERS - 1) + 1e-5)
+    slopes = 2.0 ** (-8 * np.arange(1, HEADS + 1) / HEADS) * (
+        1 - layer / (LAYERS - 1 + 1e-5) + 1e-5
+    )
     state = np.zeros((HEADS, HEAD_DIM, HEAD_DIM))
     out = []
     for q, k, v in parts.transpose(0, 2, 1, 3):
