@@ -136,6 +136,7 @@ class Architecture:
     many all tokens share, unless a key says it. shared_width_each: the file's width of those is
     that of one. shared_factor: multiplies the sum of these and the chosen. mlp_beside_experts:
     layers with experts may have a block without any, too, and take the mean of both, times sqrt(2).
+    group_best: of so many experts a group's score is the sum, where they have no selection bias.
     weigh_inputs: what experts read is weighted, not what they give.
     early_router: reads the layer's input. limits_gate_input: the file's limits are of what the
     activation of gates reads, not of what it gives. activation_alpha, activation_limit: see
@@ -217,6 +218,7 @@ class Architecture:
     shared_width_each: bool = False
     shared_factor: float = 1.0
     mlp_beside_experts: bool = False
+    group_best: int = 2
     weigh_inputs: bool = False
     early_router: bool = False
     limits_gate_input: bool = False

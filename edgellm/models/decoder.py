@@ -141,8 +141,12 @@ def _recorded(
 
 
 def _logits(r: Recorder, x: Value, table: Weight, name: str = "output") -> Value:
-    """By the file's matrix of this name, or by the one of embeddings."""
-    logits = r.linear(x, name, table.rows) if r.has(name) else r.builder.matmul(x, table)
+    """By the file's matrix of this name, or by the one of embeddings and a bias of this name."""
+    if r.has(name):
+        logits = r.linear(x, name, table.rows)
+    else:
+        bias = r.weights.optional_vector(f"{name}.bias", table.rows)
+        logits = r.builder.matmul(x, table, bias)
     logits = _scaled(r, logits, r.architecture.logit_factor(r.config))
     cap = r.config.final_softcap
     return logits if cap is None else r.builder.softcap(logits, cap)

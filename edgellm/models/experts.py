@@ -80,15 +80,14 @@ def mixture(
 def route(r: Recorder, experts: ExpertConfig, layer: int, scores: Value) -> Value:
     """Which experts, and by how much, by the scores (T, experts) of all of them.
 
-    With a selection bias a group is as good as its two best experts, without as its best.
-
-    Sources: DeepSeek-AI 2024, V2 and V3.
+    A group is as good as its two best experts, or in DeepSeek's second version, which has no
+    selection bias, as its best. Sources: DeepSeek-AI 2024, V2 and V3.
     """
     name = f"blk.{layer}.exp_probs_b"
     bias = r.weights.optional_vector(f"{name}.bias", experts.count)
     if bias is None:  # the name has no suffix in some files
         bias = r.weights.optional_vector(f"{name}.weight", experts.count)
-    best = 1 if bias is None else 2
+    best = r.architecture.group_best if bias is None else 2
     if experts.router_softcap is not None:
         scores = r.builder.softcap(scores, experts.router_softcap)
     return r.builder.moe_route(

@@ -1,6 +1,6 @@
 """Convolutions and recurrences over a sequence, token by token, in numpy."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -61,6 +61,37 @@ def _selective_scan(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -
     return y.reshape(x.shape)
 
 
+def _outer(k: Array, v: Array) -> Array:
+    """k v^T of each head."""
+    return k[:, :, None] * v[:, None]
+
+
+def _read(s: Array, q: Array) -> Array:
+    """S^T q of each head."""
+    read: Array = np.einsum("hk,hkv->hv", q, s)
+    return read
+
+
+def _token_by_token(
+    call: OpCall,
+    batch: Batch,
+    kv: KVStorage,
+    v: Array,
+    step: Callable[[int, Array], tuple[Array, Array]],
+) -> Array:
+    """Recurrences with a matrix for each head. v (T, heads, value_dim), as what comes out.
+
+    step: of a row and the matrices before it, those after it and what comes out.
+    """
+    y = np.empty_like(v)
+    for rows, state in _sequences(call, batch, kv, v.shape[2]):
+        s = state.reshape(v.shape[1], -1, v.shape[2])
+        for t in range(rows.start, rows.stop):
+            s, y[t] = step(t, s)
+        state[:] = s.reshape(state.shape)
+    return y.reshape(len(y), -1)
+
+
 def _delta_rule(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     q, k, v, dt, beta = inputs
     heads, key_heads = beta.shape[1], int(call.attributes["key_heads"])
@@ -70,49 +101,40 @@ def _delta_rule(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Ar
     q, k = (m.reshape(len(m), key_heads, -1)[:, key_head] for m in (q, k))
     v, dt = (m.reshape(len(m), heads, -1) for m in (v, dt))
     decay, rate = np.exp(vector(call.weights[0])[:, None] * dt), sigmoid(beta)
-    y = np.empty_like(v)
-    for rows, state in _sequences(call, batch, kv, v.shape[2]):
-        s = state.reshape(heads, -1, v.shape[2])
-        for t in range(rows.start, rows.stop):
-            s = decay[t, :, :, None] * s
-            error = v[t] - np.einsum("hk,hkv->hv", k[t], s)
-            s = s + k[t, :, :, None] * (rate[t, :, None] * error)[:, None]
-            y[t] = np.einsum("hk,hkv->hv", q[t], s)
-        state[:] = s.reshape(state.shape)
-    return y.reshape(len(y), -1)
+
+    def step(t: int, s: Array) -> tuple[Array, Array]:
+        s = decay[t, :, :, None] * s
+        error = v[t] - _read(s, k[t])
+        s = s + _outer(k[t], rate[t, :, None] * error)
+        return s, _read(s, q[t])
+
+    return _token_by_token(call, batch, kv, v, step)
 
 
 def _wkv7(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     heads = int(call.attributes["heads"])
     r, w, k, v, a, b = (m.reshape(len(m), heads, -1) for m in inputs)
     decay = np.exp(np.float32(-np.exp(-0.5)) * sigmoid(w))
-    y = np.empty_like(v)
-    for rows, state in _sequences(call, batch, kv, v.shape[2]):
-        s = state.reshape(heads, -1, v.shape[2])
-        for t in range(rows.start, rows.stop):
-            seen = np.einsum("hk,hkv->hv", a[t], s)
-            s = decay[t, :, :, None] * s + b[t, :, :, None] * seen[:, None]
-            s = s + k[t, :, :, None] * v[t, :, None]
-            y[t] = np.einsum("hk,hkv->hv", r[t], s)
-        state[:] = s.reshape(state.shape)
-    return y.reshape(len(y), -1)
+
+    def step(t: int, s: Array) -> tuple[Array, Array]:
+        s = decay[t, :, :, None] * s + _outer(b[t], _read(s, a[t]))
+        s = s + _outer(k[t], v[t])
+        return s, _read(s, r[t])
+
+    return _token_by_token(call, batch, kv, v, step)
 
 
 def _linear_attention(call: OpCall, inputs: Inputs, batch: Batch, kv: KVStorage) -> Array:
     heads = int(call.attributes["heads"])
     r, decay, k, v = (m.reshape(len(m), heads, -1) for m in inputs)
     bonus = vector(call.weights[0]).reshape(heads, -1) if call.weights else None
-    y = np.empty_like(v)
-    for rows, state in _sequences(call, batch, kv, v.shape[2]):
-        s = state.reshape(heads, -1, v.shape[2])
-        for t in range(rows.start, rows.stop):
-            new = k[t, :, :, None] * v[t, :, None]
-            after = decay[t, :, :, None] * s + new
-            seen = after if bonus is None else s + bonus[:, :, None] * new
-            y[t] = np.einsum("hk,hkv->hv", r[t], seen)
-            s = after
-        state[:] = s.reshape(state.shape)
-    return y.reshape(len(y), -1)
+
+    def step(t: int, s: Array) -> tuple[Array, Array]:
+        new = _outer(k[t], v[t])
+        after = decay[t, :, :, None] * s + new
+        return after, _read(after if bonus is None else s + bonus[:, :, None] * new, r[t])
+
+    return _token_by_token(call, batch, kv, v, step)
 
 
 OPS: Mapping[str, Op] = {

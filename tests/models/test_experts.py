@@ -78,14 +78,18 @@ def test_layers_that_predict_further_ahead_are_left_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(logits_of(write_tiny(tmp_path, "glm4moe", more), ids), want)
 
 
-def test_groups_count_two_experts_with_a_selection_bias_and_one_without(tmp_path: Path) -> None:
-    def best(path: Path) -> set[Any]:
-        calls = record_file(path).calls
-        return {call.attributes["group_best"] for call in calls if call.op == "moe_route"}
+@pytest.mark.parametrize(
+    ("name", "best"), [("deepseek2", 2), ("mistral4", 2), ("deepseek2 without bias", 1)]
+)
+def test_how_many_experts_score_a_group(tmp_path: Path, name: str, best: int) -> None:
+    name, *without = name.split(" ", 1)
 
-    assert best(write_tiny(tmp_path, "bailingmoe2")) == {2}
+    def edit(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        grouped = {"expert_count": 3, "expert_group_count": 3, "expert_group_used_count": 2}
+        keys |= {f"{name}.{key}": value for key, value in grouped.items()}
+        if without:
+            tensors[:] = [tensor for tensor in tensors if "exp_probs_b" not in tensor[0]]
 
-    def without(keys: dict[str, Any], tensors: list[Tensor]) -> None:
-        tensors[:] = [tensor for tensor in tensors if "exp_probs_b" not in tensor[0]]
-
-    assert best(write_tiny(tmp_path, "bailingmoe2", without)) == {1}
+    calls = record_file(write_tiny(tmp_path, name, edit)).calls
+    routes = [call.attributes for call in calls if call.op == "moe_route"]
+    assert routes and {route["group_best"] for route in routes} == {best}

@@ -147,3 +147,17 @@ def test_maple_limits_what_the_activation_of_gates_reads(tmp_path: Path) -> None
     gate, up = sorted(limits)
     assert up == pytest.approx(0.6)
     assert gate == pytest.approx(0.6 / (1 + np.exp(-0.6)))
+
+
+def test_a_bias_of_logits_needs_no_matrix_of_theirs(tmp_path: Path) -> None:
+    def tied(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        tensors[:] = [tensor for tensor in tensors if tensor[0] != "output.weight"]
+
+    def unbiased(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        tensors[:] = [tensor for tensor in tensors if not tensor[0].startswith("output.")]
+
+    _, _, _, stored = random_tensor("output.bias", (VOCAB,))
+    bias = np.asarray(stored).view(np.float32)[0]
+    got = logits_of(write_tiny(tmp_path, "phi2", tied), IDS)
+    plain = logits_of(write_tiny(tmp_path, "phi2", unbiased), IDS)
+    np.testing.assert_allclose(got, plain + bias, rtol=1e-5, atol=1e-5)

@@ -96,9 +96,7 @@ def _kimi_linear(s: Settings) -> Keys:
 
 def _mistral4(s: Settings) -> Keys:
     _check_order(s)
-    if groups(s):
-        raise s.wrong("n_group", s.value("n_group"), "1: groups are scored otherwise here")
-    keys = latent(s) | {"expert_gating_func": SOFTMAX}
+    keys = latent(s) | groups(s) | {"expert_gating_func": SOFTMAX}
     growth = s.rope.optional_number("llama_4_scaling_beta")
     return keys | ({} if growth is None else {"attention.temperature_scale": growth})
 

@@ -87,7 +87,7 @@ ROWS: Mapping[str, Architecture] = {
         rope="split", norm="layer", ffn_norm="attn_output_norm", normalize_gates=True
     ),
     "deepseek": Architecture(rope="interleaved"),
-    "deepseek2": Architecture(rope="interleaved", mtp_reads="hidden"),
+    "deepseek2": Architecture(rope="interleaved", group_best=1, mtp_reads="hidden"),
     "deepseek32": Architecture(
         rope="interleaved",
         mtp_reads="hidden",
