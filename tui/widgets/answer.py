@@ -7,7 +7,7 @@ from textual.message import Message
 
 from edgellm.tui.widgets.column import Column
 from edgellm.tui.widgets.fold import Fold
-from edgellm.tui.widgets.markdown_part import MarkdownPart
+from edgellm.tui.widgets.markdown_part import MarkdownPart, Rest
 
 _PART = 1500  # characters of a part, or more where a block is longer
 
@@ -33,14 +33,14 @@ class Answer(Column):
             await self.remove_children()
             parts = [MarkdownPart(self._references, part) for part in done]
             await self.mount_all([Fold(part, closed=True) for part in parts])
-            await self._begin(last)
+            await self._begin(Rest(last))
         self.post_message(self.Grown())
 
     async def append(self, more: str) -> None:
         """Shows more text at the end."""
         self.source += more
         if not self._last.is_attached:
-            await self._begin("")
+            await self._begin(Rest(""))
         await self._last.append(more)
         if len(self._last.source) > _PART:
             await self._cut()
@@ -49,17 +49,17 @@ class Answer(Column):
     async def _cut(self) -> None:
         """What is finished of the last part stays; the rest begins a new one."""
         with self.app.batch_update():
-            if end := await self._last.cut():
+            if rest := await self._last.cut():
                 fold = self._last.parent
                 if isinstance(fold, Fold):
                     fold.close()
-                await self._begin(end)
+                await self._begin(rest)
 
-    async def _begin(self, source: str) -> None:
-        self._last = MarkdownPart(self._references)
+    async def _begin(self, rest: Rest) -> None:
+        self._last = MarkdownPart(self._references, columns=rest.columns)
         await self.mount(Fold(self._last))
-        if source:
-            await self._last.append(source)
+        if rest.source:
+            await self._last.append(rest.source)
 
 
 def _parts(source: str, references: dict[str, Any]) -> list[str]:

@@ -5,6 +5,8 @@ Textual's own blocks are kept; those that it would rebuild whole at every additi
 """
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -29,6 +31,7 @@ from textual.containers import Horizontal, Vertical
 
 from edgellm.tui.widgets.column import width_of
 from edgellm.tui.widgets.fold import Fold
+from edgellm.tui.widgets.table import Columns, Table
 
 _ITEM = re.compile(r"[-*+] |\d+[.)] ")  # the beginning of an item that is in no other one
 _ROWS = 20  # items of a list that are folded together
@@ -176,8 +179,17 @@ class _Parser(MarkdownIt):
         return super().parse(src, {"references": self._references})
 
 
+@dataclass(frozen=True)
+class Rest:
+    """What a new part begins with. columns: of the table that it goes on with, if any."""
+
+    source: str
+    columns: Columns | None = None
+
+
 class MarkdownPart(Markdown):
-    """Some blocks of an answer. references: link definitions, shared by its parts."""
+    """Some blocks of an answer. references: link definitions, shared by its parts. columns: of the
+    table that the part before ends with and this one goes on with."""
 
     BLOCKS = {
         **Markdown.BLOCKS,
@@ -185,30 +197,50 @@ class MarkdownPart(Markdown):
         "code_block": CodeBlock,
         "bullet_list_open": GrowingList,
         "ordered_list_open": GrowingList,
+        "table_open": Table,
     }
 
-    def __init__(self, references: dict[str, Any], source: str | None = None) -> None:
+    def __init__(
+        self,
+        references: dict[str, Any],
+        source: str | None = None,
+        columns: Columns | None = None,
+    ) -> None:
         super().__init__(source, open_links=False, parser_factory=lambda: _Parser(references))
+        self._columns = columns
+
+    def _parse_markdown(self, tokens: Iterable[Token]) -> Iterator[MarkdownBlock]:
+        for block in super()._parse_markdown(tokens):
+            if self._columns is not None and isinstance(block, Table):
+                block.go_on(self._columns)
+                self._columns = None  # the first block alone
+            yield block
 
     def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
         return super().arrange(width_of(size), optimal)
 
-    async def cut(self) -> str:
-        """Takes out the last block, or the last item of a list that stands alone, which may still
-        grow; its text. "" where there is nothing before it."""
+    async def cut(self) -> Rest | None:
+        """Takes out the last block, which may still grow; of a list or table that stands alone its
+        last item or row. None where there is nothing before it."""
         blocks = [child for child in self.children if isinstance(child, MarkdownBlock)]
         lines = self.source.splitlines(keepends=True)
-        last: Widget
-        if len(blocks) > 1:
-            last, start = blocks[-1], blocks[-1].source_range[0]
-        elif blocks and isinstance(blocks[0], GrowingList) and len(blocks[0].rows) > 1:
-            last = blocks[0].rows[-1]
-            start = max(at for at, line in enumerate(lines) if at == 0 or _ITEM.match(line))
-            blocks[0].styles.margin = 0  # what follows belongs to the same list
-        else:
-            return ""
-        await last.remove()
-        return "".join(lines[start:])
+        match blocks:
+            case [_, *_, last]:
+                await last.remove()
+                return Rest("".join(lines[last.source_range[0] :]))
+            case [GrowingList(rows=[_, *_, item]) as block]:
+                start = max(at for at, line in enumerate(lines) if at == 0 or _ITEM.match(line))
+                block.styles.margin = 0  # what follows belongs to the same list
+                await item.remove()
+                return Rest("".join(lines[start:]))
+            case [Table() as block] if lines[-1].strip():
+                start = block.source_range[0]
+                head, (*rows, row) = lines[start : start + 2], lines[start + 2 :]
+                if rows:
+                    block.styles.margin = 0
+                    block.drop_last()
+                    return Rest("".join([*head, row]), block.columns)
+        return None
 
 
 async def _grow(box: Widget, blocks: list[MarkdownBlock]) -> None:
@@ -224,7 +256,7 @@ async def _grow(box: Widget, blocks: list[MarkdownBlock]) -> None:
 
 async def _update(old: MarkdownBlock, new: MarkdownBlock, box: Widget) -> None:
     """Like Textual's own update, which would put a replaced block at the end of the document."""
-    if isinstance(old, CodeBlock | GrowingList):
+    if isinstance(old, CodeBlock | GrowingList | Table):
         await old._update_from_block(new)
     elif new._blocks or old.children:
         await old.remove()
