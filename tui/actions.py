@@ -62,6 +62,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("schema", "alt+j", "Answers as a JSON schema says", "Files", files.schema, "FILE"),
     Action("model", "ctrl+l", "Choose a model", "View", views.model, "NAME"),
     Action("settings", "ctrl+t", "Sampling settings", "View", views.settings, "NAME=VALUE"),
+    Action(
+        "think", "alt+r", "Thinking on or off", "View", views.think, "off, on, low, medium, high"
+    ),
     Action("chats", "ctrl+b", "List of chats", "View", views.chats),
     Action("above", "alt+up", "Choose the code block above", "View", views.code_above),
     Action("below", "alt+down", "Choose the code block below", "View", views.code_below),

@@ -53,8 +53,8 @@ class Message:
 class Conversation:
     """What a list of conversations shows, and what is set for one.
 
-    settings: fields of SamplingParams that differ from the model's. head: the last message of the
-    branch that is shown.
+    settings: fields of SamplingParams that differ from the model's, and "thinking". head: the last
+    message of the branch that is shown.
     """
 
     id: int = field(default_factory=new_id)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from edgellm.client import Client
 from edgellm.errors import EdgeLLMError
 from edgellm.tui.chat import Chat, Message, as_openai
-from edgellm.tui.reading import Begun, Reading, begun_by, manner_of
+from edgellm.tui.reading import Begun, Reading, begun_by, chat_ids, manner_of
 from edgellm.types import Request, SamplingParams, TokenEvent
 
 SAVE_EVERY = 0.2  # seconds: the most text that is lost when the program is killed
@@ -22,7 +22,7 @@ Save = Callable[[int, Message], None]
 class Generation:
     """Writes `message`, which is in the chat already; text that it has is gone on from.
 
-    begun: what the answer begins with; None: with its text.
+    begun: what the answer begins with; None: with its text. thinking: how much, one of LEVELS.
     """
 
     chat: Chat
@@ -30,6 +30,7 @@ class Generation:
     params: SamplingParams
     save: Save
     begun: Begun | None = None
+    thinking: str | None = None
     error: Exception | None = None
     prompt_tokens: int = 0
     acceptance: float | None = None  # the share of tokens guessed ahead that were right
@@ -110,7 +111,8 @@ class Generation:
 
     async def _request(self, client: Client, model: str) -> Request:
         path = self.chat.path(self.message.parent) if self.message.parent is not None else []
-        ids = await client.chat_ids(as_openai(self.chat.conversation.system, path), model=model)
+        messages = as_openai(self.chat.conversation.system, path)
+        ids = await chat_ids(client, messages, model, self.thinking)
         manner = await manner_of(client, model, self.params, ids)
         begun = self.begun or await begun_by(client, self.message, model, manner)
         self._thought_before = self.message.thought_seconds or 0.0

@@ -1,8 +1,12 @@
-"""The settings of a conversation, made from the options of SamplingParams. Knows no widgets."""
+"""The settings of a conversation: the options of SamplingParams, and how much the model thinks.
+
+Knows no widgets.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
+from edgellm.dialects.effort import LEVELS
 from edgellm.errors import RequestError
 from edgellm.options import TEXT, Option, check, from_text
 from edgellm.sampling_params import CONSTRAINTS, OPTIONS, SamplingParams, read_params
@@ -21,8 +25,21 @@ FIRST = (
     "seed",
     "stop",
 )
+THINKING = Option(
+    "thinking",
+    TEXT,
+    None,
+    "whether and how much it thinks first, for models whose chat template has a switch: "
+    + ", ".join(LEVELS),
+    choices=LEVELS,
+    is_optional=True,
+)
 _OTHERS = tuple(name for name in OPTIONS if name not in (*FIRST, *_NOT_SHOWN))
-SHOWN: Mapping[str, Option] = {name: OPTIONS[name] for name in (*FIRST, *_OTHERS)}
+SHOWN: Mapping[str, Option] = {
+    **{name: OPTIONS[name] for name in FIRST},
+    THINKING.name: THINKING,
+    **{name: OPTIONS[name] for name in _OTHERS},
+}
 
 
 def label(option: Option) -> str:
@@ -61,3 +78,10 @@ def sampling_params(settings: Mapping[str, Any], **changes: Any) -> SamplingPara
     """The parameters of one answer: those set for the conversation, and changes to them. What is
     not given is the model's own. RequestError for a value that cannot be used."""
     return read_params({**settings, **changes})
+
+
+def thinking(settings: Mapping[str, Any]) -> str | None:
+    """One of LEVELS, or None. RequestError for what is none, as an imported chat may have it."""
+    level: str | None = settings.get(THINKING.name)
+    check(THINKING, level)
+    return level

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgellm.client import Client
+from edgellm.client.chat import thinking_variables
 from edgellm.dialects import TAIL, Answering, Part, TextPart, Thinking, plan
 from edgellm.tui.chat import Message
-from edgellm.types import SamplingParams
+from edgellm.types import Messages, SamplingParams
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,14 @@ class Manner:
         start = "" if self.is_open else f"{self.thinking.open}{self.thinking.label}\n"
         thought = f"{start}{message.thoughts}\n{self.thinking.close}\n\n"
         return thought + message.content if message.content else start + message.thoughts
+
+
+async def chat_ids(
+    client: Client, messages: Messages, model: str, thinking: str | None
+) -> tuple[int, ...]:
+    """A conversation as token ids. thinking: one of LEVELS, for models that have a switch."""
+    variables = await thinking_variables(client, model, thinking) if thinking else None
+    return await client.chat_ids(messages, model=model, variables=variables)
 
 
 async def manner_of(

@@ -11,8 +11,8 @@ from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.tui.chat import Chat, Message, as_openai, model_name
 from edgellm.tui.doors import Engine, Note
 from edgellm.tui.generation import Generation, Save
-from edgellm.tui.options import sampling_params
-from edgellm.tui.reading import Begun
+from edgellm.tui.options import sampling_params, thinking
+from edgellm.tui.reading import Begun, chat_ids
 from edgellm.types import LoadOptions, ModelInfo, SamplingParams
 
 _NONE = "choose a model first"
@@ -121,7 +121,10 @@ class Session:
         path = chat.path(last) if last is not None else []
         info = await self.model(chat.conversation.model)
         client = await self.client()
-        return await client.chat_ids(as_openai(chat.conversation.system, path), model=info.name)
+        now = chat.conversation
+        return await chat_ids(
+            client, as_openai(now.system, path), info.name, thinking(now.settings)
+        )
 
     def begin(
         self,
@@ -181,7 +184,9 @@ class Session:
         chat = generation.chat
         try:
             info = await self.model(name)
-            generation.params = sampling_params(chat.conversation.settings, **settings)
+            settings = {**chat.conversation.settings, **settings}
+            generation.params = sampling_params(settings)
+            generation.thinking = thinking(settings)
             generation.label(info.name)
             await generation.run(await self.client(), info.name)
         except asyncio.CancelledError:

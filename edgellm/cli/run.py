@@ -16,6 +16,7 @@ from edgellm.client import Client
 from edgellm.client.chat import chat_request
 from edgellm.completion import collect
 from edgellm.dialects import Answering, taken_apart
+from edgellm.dialects.effort import LEVELS
 from edgellm.errors import NoSession, RequestError
 from edgellm.types import Completion, LoadOptions, Message, Request, SamplingParams
 
@@ -39,6 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_SHOWS,
         help="what a model thinks before it answers goes to standard error, or nowhere (default: "
         "shown on a terminal)",
+    )
+    parser.add_argument(
+        "--thinking",
+        choices=LEVELS,
+        help="whether and how much it thinks, for models whose chat template has a switch",
     )
     parser.add_argument("--json", action="store_true", help="report the answer as one JSON object")
     add_server_option(parser)
@@ -65,6 +71,8 @@ def _prompt(args: argparse.Namespace) -> str:
         raise RequestError("--system needs a chat template: leave out --system or --raw", "system")
     if args.raw and args.session is not None:
         raise RequestError("a session is a chat: leave out --session or --raw", "session")
+    if args.raw and args.thinking is not None:
+        raise RequestError("--thinking needs a chat template: leave it out, or --raw", "thinking")
     chat = f" (`edgellm chat {args.model}` opens a conversation)"
     prompt = options.text(args, "prompt", chat).removesuffix("\n")  # `echo` and editors add it
     if not prompt and not args.raw:
@@ -94,7 +102,7 @@ async def _answer(
     if args.raw:
         request, answering = Request(prompt, params, model=model), Answering()
     else:
-        request, answering = await chat_request(client, messages, params, model)
+        request, answering = await chat_request(client, messages, params, model, args.thinking)
     parser = answering.parser()
     spoken = Spoken(_SHOWS.get(args.reasoning))
     events = []

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgellm.dialects import TAIL, Answering, Tools, plan
+from edgellm.dialects.effort import for_harmony
 from edgellm.errors import RequestError
 from edgellm.server.answers import Limits, Step, steps
 from edgellm.server.fields import read
 from edgellm.server.llama_slots import slot_of
 from edgellm.server.prompts import request_for
-from edgellm.server.reasoning import for_harmony, reasoning_of
+from edgellm.server.reasoning import reasoning_of
 from edgellm.server.routes import Call
 from edgellm.server.service import Service
 from edgellm.server.time_limits import limits_of

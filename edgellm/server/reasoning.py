@@ -6,15 +6,12 @@ APIs and those who serve models have many names for it, and so have the template
 from collections.abc import Mapping
 from typing import Any
 
+from edgellm.dialects.effort import switched, with_effort
 from edgellm.errors import RequestError
 from edgellm.server.fields import read
 
-_NO_EFFORT = "none"
-_OFF: Mapping[str, Any] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
-_ON: Mapping[str, Any] = {"enable_thinking": True, "thinking": True}
 _SWITCHES = ("enable_thinking", "thinking", "think")
 _WORDS = {"enabled": True, "adaptive": True, "auto": None, "disabled": False}
-_HARMONY = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}  # it has three
 
 
 def reasoning_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,22 +30,10 @@ def reasoning_of(fields: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, str) and value in ("low", "medium", "high"):
             effort = effort or value
         elif value is not None:
-            variables |= _switched(_is_on(name, value))
+            variables |= switched(_is_on(name, value))
     if effort:
-        variables = {**_switched(effort != _NO_EFFORT), **variables, "reasoning_effort": effort}
+        variables = with_effort(effort, variables)
     return variables
-
-
-def for_harmony(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with an effort that models which write channels were trained for."""
-    effort = variables.get("reasoning_effort")
-    if not isinstance(effort, str):
-        return dict(variables)
-    return {**variables, "reasoning_effort": _HARMONY.get(effort, effort)}
-
-
-def _switched(is_on: bool | None) -> Mapping[str, Any]:
-    return {} if is_on is None else _ON if is_on else _OFF
 
 
 def _is_on(name: str, value: Any) -> bool | None:

@@ -13,10 +13,11 @@ from tests.cli.scripted import Script
 SOURCE = "<think></think>"  # what a template of such a model has somewhere
 THOUGHT = "<think>\nSo.\n</think>\n\nYes."
 Ask = Callable[..., tuple[str, str]]
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def ask(script: Script, model_file: str, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(script: Script, model_file: str, capsys: Capture) -> Ask:
     """What is said to standard output and to standard error."""
 
     def asked(*words: str, text: str = THOUGHT, source: str = SOURCE) -> tuple[str, str]:
@@ -64,3 +65,12 @@ def test_what_only_looks_like_it_is_text(ask: Ask) -> None:
     assert ask(source="") == (THOUGHT, "")
     assert ask(text="I <think> not.") == ("I <think> not.", "")
     assert ask("--raw") == (THOUGHT, "")
+
+
+def test_thinking_needs_a_switch(script: Script, model_file: str, capsys: Capture) -> None:
+    script("Yes.", source="no switch")
+    assert cli.main(["run", model_file, "hi", "--thinking", "off"]) == 2
+    assert "has no switch for thinking" in capsys.readouterr().err
+    script("Yes.", source="{% if enable_thinking %}on{% endif %}")
+    assert cli.main(["run", model_file, "hi", "--thinking", "off"]) == 0
+    assert cli.main(["run", model_file, "hi", "--thinking", "off", "--raw"]) == 2

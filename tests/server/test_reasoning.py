@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from edgellm.chat_template import ChatTemplate
+from edgellm.dialects.effort import for_harmony
 from edgellm.errors import RequestError
-from edgellm.server.reasoning import for_harmony, reasoning_of
+from edgellm.server.reasoning import reasoning_of
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import running
 

@@ -56,6 +56,7 @@ class ScriptedClient:
         self.error: Exception | None = None
         self.requests: list[Request] = []
         self.asked: Messages = ()  # what the template was given last
+        self.variables: Mapping[str, Any] | None = None  # and with which switches
         self.loaded: dict[str, ModelInfo] = {}
         self.running = 0
         self.closed = False
@@ -143,7 +144,7 @@ class ScriptedClient:
         variables: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         self._check()
-        self.asked = messages
+        self.asked, self.variables = messages, variables
         said = "".join(f"<{m['role']}>{m['content']}" for m in messages)
         return tuple(ord(character) for character in said + "<assistant>")
 

@@ -457,6 +457,28 @@ async def test_settings(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_think(tmp_path: Path) -> None:
+    client = counting()
+    async with chatting(tmp_path, client) as pilot:
+        await pilot.press("alt+r")
+        await until(pilot, lambda: "tiny has no switch for thinking" in notices(pilot))
+        client.template = "{% if enable_thinking %}<think>{% endif %}"
+        await pilot.press("alt+r")
+        await until(pilot, lambda: "thinking: off" in notices(pilot))
+        await say(pilot, "hi")
+        assert client.variables is not None and client.variables["enable_thinking"] is False
+        await say(pilot, "/think high")
+        await until(pilot, lambda: "thinking: high" in notices(pilot))
+        await pilot.press("f9")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RawPromptScreen))
+        assert client.variables["reasoning_effort"] == "high"
+        await pilot.press("escape", "alt+r")
+        await until(pilot, lambda: "thinking: as the model does" in notices(pilot))
+        await say(pilot, "hi")
+        assert client.variables is None
+
+
+@asynchronous
 async def test_views(tmp_path: Path) -> None:
     async with chatting(tmp_path, counting()) as pilot:
         await say(pilot, "hi")

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from edgellm.dialects.effort import has_switch
 from edgellm.errors import RequestError
-from edgellm.tui.options import parse_assignment
+from edgellm.tui.options import THINKING, parse, parse_assignment
 from edgellm.tui.screens.engine import EngineScreen
 from edgellm.tui.screens.help import HelpScreen
 from edgellm.tui.screens.models import ModelScreen
@@ -27,6 +28,20 @@ async def settings(app: "ChatApp", argument: str) -> None:
         await app.change(settings=changed)
         return
     app.show_settings(not app.settings_panel.display)
+
+
+async def think(app: "ChatApp", level: str) -> None:
+    """Without a level: off, or the model's own way again."""
+    current = app.chat.conversation.settings
+    info = await app.session.model(app.chat.conversation.model)
+    client = await app.session.client()
+    if not has_switch((await client.details(info.name)).chat_template):
+        raise RequestError(f"{info.name} has no switch for thinking in its chat template")
+    without = {name: value for name, value in current.items() if name != THINKING.name}
+    if level or without == current:
+        without[THINKING.name] = parse(THINKING, level or "off")
+    await app.change(settings=without)
+    app.notify(f"thinking: {without.get(THINKING.name, 'as the model does')}")
 
 
 async def chats(app: "ChatApp", _: str) -> None:

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
 from edgellm.errors import RequestError
-from edgellm.tui.options import FIRST, SHOWN, label, parse, show
+from edgellm.tui.options import FIRST, SHOWN, THINKING, label, parse, show
 
 
 class SettingsPanel(VerticalScroll, can_focus=False):
@@ -31,11 +31,11 @@ class SettingsPanel(VerticalScroll, can_focus=False):
         yield Static("Sampling", classes="title")
         yield Static("An empty field is the model's own value.", classes="hint")
         yield Static(id="setting-error", markup=False)
-        for name in FIRST:
+        for name in (*FIRST, THINKING.name):
             yield self._row(name)
         yield Static("More", classes="title more")
         for name in SHOWN:
-            if name not in FIRST:
+            if name not in (*FIRST, THINKING.name):
                 yield self._row(name)
 
     def _row(self, name: str) -> Widget:
@@ -47,7 +47,8 @@ class SettingsPanel(VerticalScroll, can_focus=False):
         self._settings = dict(settings)
         for name, option in SHOWN.items():
             field = self._fields[name]
-            field.placeholder = show(advised.get(name, option.default)) or "none"
+            unset = "auto" if option is THINKING else "none"
+            field.placeholder = show(advised.get(name, option.default)) or unset
             if not field.has_focus:
                 with field.prevent(Input.Changed):
                     field.value = show(settings.get(name))
