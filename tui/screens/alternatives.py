@@ -23,7 +23,7 @@ from edgellm.types import ModelInfo, Request, SamplingParams
 
 _COUNT = 10
 _BAR = 10  # cells
-_HINT = "← → token · ↑ ↓ choice · Enter takes it · Esc closes"
+_HINT = "←→ token · ↑↓ choice · Enter takes · Esc closes"
 
 
 class AlternativesScreen(Dialog[tuple[int, int]]):

@@ -7,6 +7,7 @@ from typing import Protocol
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.geometry import Size
 from textual.widgets import Static
 
 from edgellm.tui.screens.dialog import Dialog
@@ -16,8 +17,9 @@ _EDITOR = (
     ("↑ ↓", "what was typed before, at the first and the last line"),
     ("@path", "attaches a file, or the text files of a folder"),
     ("/", "lists the commands; Tab completes"),
-    ("Tab", "to the messages and back: actions are about the focused one"),
+    ("Tab", "goes to the messages: actions are about the one in focus"),
 )
+_COMMAND = 14  # cells
 
 
 class Shown(Protocol):
@@ -44,21 +46,41 @@ class HelpScreen(Dialog[None]):
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(classes="body"):
-            yield Static(_table("Prompt", [(key, "", text) for key, text in _EDITOR]))
+            yield _Table("Prompt", [(key, "", text) for key, text in _EDITOR])
             for group, actions in groupby(self._actions, lambda action: action.group):
                 rows = [
                     (action.shown_key, f"/{action.name} {action.argument}".rstrip(), action.title)
                     for action in actions
                 ]
-                yield Static(_table(group, rows))
+                yield _Table(group, rows)
 
 
-def _table(title: str, rows: list[tuple[str, str, str]]) -> Content:
-    lines = [Content.styled(title, "bold $accent")]
-    for key, command, text in rows:
-        known = f"{command:<14}  " if command else ""
-        if len(command) > 14:  # a long argument goes after the words
-            command, _, argument = command.partition(" ")
-            known, text = f"{command:<14}  ", f"{text}  {argument}"
-        lines.append(Content.assemble((f"{key:<8}", "bold"), (known, "$muted"), text))
-    return Content("\n").join([*lines, Content("")])
+class _Table(Static):
+    """Rows of a key, a command and what they do, which is wrapped beside them."""
+
+    def __init__(self, title: str, rows: Iterable[tuple[str, str, str]]) -> None:
+        super().__init__(markup=False)
+        self._title = Content.styled(title, "bold $accent")
+        self._rows = [_row(*row) for row in rows]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._lines(width))
+
+    def render(self) -> Content:
+        return Content("\n").join(self._lines(self.content_size.width))
+
+    def _lines(self, width: int) -> list[Content]:
+        lines = [self._title]
+        for start, text in self._rows:
+            first, *others = Content(text).wrap(max(1, width - start.cell_length))
+            lines += [start + first, *(other.pad_left(start.cell_length) for other in others)]
+        return [*lines, Content("")]
+
+
+def _row(key: str, command: str, text: str) -> tuple[Content, str]:
+    """How the row begins, and what is wrapped."""
+    if len(command) > _COMMAND:  # a long argument goes after the words
+        command, _, argument = command.partition(" ")
+        text = f"{text}  {argument}"
+    known = f"{command:<{_COMMAND}}  " if command else ""
+    return Content.assemble((f"{key:<8}", "bold"), (known, "$muted")), text
