@@ -11,7 +11,6 @@ as much as those of an idle one.
 
 import argparse
 import asyncio
-import gc
 import statistics
 import tempfile
 import time
@@ -22,8 +21,10 @@ from pathlib import Path
 from textual.events import Key
 from textual.pilot import Pilot
 
+from edgellm.tui import garbage
 from edgellm.tui.app import ChatApp
-from tests.tui.scripted import ScriptedClient, chatting, say, until
+from tests.tui.piloted import chatting, say, until
+from tests.tui.scripted import ScriptedClient
 
 BLOCK = """\
 ## A heading of the answer
@@ -153,6 +154,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--characters", type=int, default=20_000)
     given = parser.parse_args()
-    gc.set_threshold(10_000, 20, 1_000_000)  # as the command does
+    garbage.begin()
     with asyncio.Runner(loop_factory=TimedLoop) as runner:
         runner.run(main(given.characters))

@@ -61,13 +61,22 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sampling_params",),
     ("options",),
     ("session_file", "token_file"),
-    ("errors", "version", "linux", "paths", "old_folders", "new_file"),
+    ("errors", "version", "linux", "paths", "old_folders", "new_file", "escapes"),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
 
 # Rooms that see less than their layer would let them.
 ONLY = {
-    "tui": {"client", "dialects", "types", "sampling_params", "options", "errors", "paths"},
+    "tui": {
+        "client",
+        "dialects",
+        "types",
+        "sampling_params",
+        "options",
+        "errors",
+        "paths",
+        "escapes",
+    },
     "lsp": {"client", "types", "config", "errors", "version", "indent"},
     "gguf_loader": {"errors", "new_file"},
     "kernels.formats": {"errors"},

@@ -5,7 +5,6 @@ answers are drawn in small pieces.
 """
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, TextArea
 
 from edgellm.errors import EdgeLLMError
+from edgellm.tui import garbage
 from edgellm.tui.actions import ACTIONS, BY_NAME, Action
 from edgellm.tui.chat import Chat, Conversation, Message
 from edgellm.tui.desk import Desk
@@ -26,6 +26,7 @@ from edgellm.tui.first_model import first_model
 from edgellm.tui.generation import Generation
 from edgellm.tui.handlers.prompt import ask
 from edgellm.tui.history import History, Store
+from edgellm.tui.listing import Listing
 from edgellm.tui.palette import Actions
 from edgellm.tui.screens.models import ModelScreen
 from edgellm.tui.session import Session
@@ -43,8 +44,7 @@ from edgellm.types import LoadOptions
 T = TypeVar("T")
 
 _TICK = 0.25  # seconds between two looks at what the status bar shows
-_COLLECT = 60.0  # seconds between two full garbage collections, which wait for a quiet moment
-_LOOK = 2.0  # seconds between two looks for what another program has written
+_LOOK = 2.0  # seconds between two looks at what other programs do
 
 
 class ChatApp(App[None]):
@@ -78,6 +78,7 @@ class ChatApp(App[None]):
         self.session = Session(engine, self._save_message, self._note, self._changed, load_options)
         self.desk = Desk(self.history, self.session, Chat(Conversation(model=model)))
         self.sidebar = ConversationList()
+        self.listing = Listing(self.history, self.session, self.desk, self.sidebar)
         self.transcript = Transcript()
         self.completions = Completions([(action.name, action.title) for action in ACTIONS])
         self.editor = Editor(self.completions)
@@ -87,9 +88,6 @@ class ChatApp(App[None]):
             lambda: self.session.context_length(self.chat.conversation.model),
         )
         self._status_bar = StatusBar(id="status")
-        self.is_showing_archived = False
-        self._query = ""
-        self._version = 0
         self._memory: int | None = None
 
     # The parts of the screen.
@@ -116,18 +114,17 @@ class ChatApp(App[None]):
         self.sidebar.set_class(not shown, "-hidden")
         self.sidebar.set_class(shown, "-shown")
 
-    def show_settings(self, shown: bool) -> None:
-        self.settings_panel.display = shown
+    async def show_settings(self, shown: bool) -> None:
         if shown:
+            await self.settings_panel.open()
             self._show_settings()
-            self.settings_panel.query("Input").first().focus()
         else:
+            self.settings_panel.display = False
             self.editor.focus()
 
     # Beginning and end.
 
     async def on_mount(self) -> None:
-        self.settings_panel.display = False
         self.editor.focus()
         moved_aside = await self.history.open()
         if moved_aside is not None:
@@ -137,11 +134,11 @@ class ChatApp(App[None]):
                 timeout=30,
             )
         self.editor.said = await self.history.ask(Store.said)
-        await self._look_for_others()
+        await self._look_around()
         await self.refresh_chat()
         self.set_interval(_TICK, self._show_status)
-        self.set_interval(_LOOK, self._look_for_others)
-        self.set_interval(_COLLECT, self._collect_garbage)
+        self.set_interval(_LOOK, self._look_around)
+        self.set_interval(garbage.EVERY, lambda: garbage.collect(bool(self.session.busy())))
         self._choose_first_model()
 
     @work
@@ -205,7 +202,7 @@ class ChatApp(App[None]):
         """Draws what has changed of the conversation."""
         await self.transcript.show(self.chat, self.session)
         self._show_status()
-        await self._list()
+        await self.listing.draw()
 
     async def change(self, **changes: Any) -> None:
         """Changes fields of the conversation, and saves it if there is anything in it."""
@@ -263,21 +260,13 @@ class ChatApp(App[None]):
     # The list of conversations.
 
     async def show_archived(self, archived: bool) -> None:
-        self.is_showing_archived = archived
-        await self._list()
+        self.listing.is_archived = archived
+        await self.listing.draw()
         self.show_sidebar(True)
-
-    async def _list(self) -> list[Conversation]:
-        """Draws the list; what is in it."""
-        found = await self.history.ask(Store.conversations, self._query, self.is_showing_archived)
-        busy = self.session.busy()
-        self.sidebar.show(found, self.chat.id, busy, self.desk.unseen, self.is_showing_archived)
-        return found
 
     @on(ConversationList.Searched)
     async def _search(self, event: ConversationList.Searched) -> None:
-        self._query = event.query
-        found = await self._list()
+        found = await self.listing.search(event.query)
         if event.take_first and found:
             await self._show_conversation(found[0].id)
 
@@ -289,23 +278,15 @@ class ChatApp(App[None]):
         chat = await self.desk.find(conversation)
         if chat is None:
             self.notify("this chat has been deleted", severity="warning")
-            await self._list()
+            await self.listing.draw()
             return
         await self.open(chat)
         self.sidebar.remove_class("-shown")  # on a narrow screen it lies over the chat
         self.editor.focus()
 
-    def _collect_garbage(self) -> None:
-        """A full collection stops everything for a tenth of a second: not while answers come."""
-        if not self.session.busy():
-            gc.collect()
-
-    async def _look_for_others(self) -> None:
-        """Another program may have added conversations."""
-        version = await self.history.ask(Store.version)
-        if version != self._version:
-            self._version = version
-            await self._list()
+    async def _look_around(self) -> None:
+        """What other programs have written, and what the engine holds in memory."""
+        await self.listing.look()
         self._memory = await asyncio.to_thread(self.session.memory)
 
     # What the parts below tell.
@@ -321,7 +302,7 @@ class ChatApp(App[None]):
     async def _after_change(self) -> None:
         self._show_status()
         self._show_settings()
-        await self._list()
+        await self.listing.draw()
 
     def _note(self, text: str) -> None:
         """From any thread."""

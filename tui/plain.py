@@ -4,7 +4,6 @@ The same engine and the same history as the screen; no colours, no cursor moveme
 """
 
 import asyncio
-import re
 import signal
 import sys
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from edgellm.errors import EdgeLLMError
+from edgellm.escapes import harmless
 from edgellm.tui.attachments import attach
 from edgellm.tui.chat import Chat, Conversation, Message, model_name, title_of
 from edgellm.tui.doors import Engine
@@ -23,7 +23,6 @@ from edgellm.types import LoadOptions
 
 _LOOK = 0.03  # seconds between two looks at a growing answer
 _HELP = "/new begins another conversation, /quit ends; @file attaches; Ctrl-C stops an answer"
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
 
 
 def can_draw(term: str | None, stdin: TextIO, stdout: TextIO) -> bool:
@@ -118,7 +117,7 @@ async def _write(generation: Generation, interrupted: asyncio.Event, stdout: Tex
             print("(thinking)", file=stdout, flush=True)
             was_thinking = True
         if len(text) > shown:
-            stdout.write(_CONTROL.sub(lambda found: repr(found[0])[1:-1], text[shown:]))
+            stdout.write(harmless(text[shown:]))
             stdout.flush()
             shown = len(text)
         if is_over:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from edgellm.cli.output import printable
 from edgellm.errors import (
     BackendError,
     CatalogError,
@@ -23,6 +22,7 @@ from edgellm.errors import (
     GGUFError,
     RequestError,
 )
+from edgellm.escapes import printable
 from edgellm.version import __version__
 
 # No module is called `list`: importing it here would hide the builtin of that name.

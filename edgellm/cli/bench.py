@@ -9,10 +9,11 @@ from itertools import product
 from edgellm.bench.bench import Row, opened
 from edgellm.bench.timing import Workload
 from edgellm.cli import options
-from edgellm.cli.output import byte_size, print_json, print_table, printable
+from edgellm.cli.output import byte_size, print_json, print_table
 from edgellm.cli.progress import DownloadProgress
 from edgellm.client import find_model
 from edgellm.errors import RequestError
+from edgellm.escapes import printable
 from edgellm.types import LoadOptions
 
 _MOST = 1 << 24  # of any number given; a context that memory does not hold is refused later

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from edgellm.escapes import printable
+
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -49,8 +51,3 @@ def byte_size(count: int | None) -> str:
             break
         size /= 1000
     return f"{count} B" if unit == "B" else f"{size:.3g} {unit}"
-
-
-def printable(text: str) -> str:
-    """The text without anything that could command the terminal: it may come from any file."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from edgellm.cli.output import printable
+from edgellm.escapes import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -4,14 +4,13 @@ Knows no engine. On a terminal reasoning is dim, and control characters are show
 must not command it.
 """
 
-import re
 import sys
 from collections.abc import Iterable
 from typing import TextIO
 
 from edgellm.dialects import Part, TextPart
+from edgellm.escapes import harmless
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
 
@@ -50,6 +49,6 @@ class Spoken:
 def _write(stream: TextIO, text: str, before: str = "", after: str = "") -> None:
     """before, after: what commands a terminal."""
     if stream.isatty():
-        text = before + _CONTROL.sub(lambda found: repr(found[0])[1:-1], text) + after
+        text = before + harmless(text) + after
     stream.write(text)
     stream.flush()

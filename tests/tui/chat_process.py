@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from edgellm.tui.app import ChatApp
-from tests.tui.scripted import ScriptedClient, chatting, say
+from tests.tui.piloted import chatting, say
+from tests.tui.scripted import ScriptedClient
 
 LOOK = 0.02  # seconds
 

@@ -1,18 +1,11 @@
 """A client, an engine and a library without weights: what the model says is written in a test."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
-from functools import wraps
-from pathlib import Path
-from typing import Any, ParamSpec
-
-from textual.pilot import Pilot
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any
 
 from edgellm.client import Client
 from edgellm.errors import ContextOverflow, EdgeLLMError
-from edgellm.tui.app import ChatApp
-from edgellm.tui.chat import Message as Said
 from edgellm.tui.doors import Advance, Note, Offer
 from edgellm.types import (
     LoadOptions,
@@ -28,11 +21,8 @@ from edgellm.types import (
     Usage,
 )
 
-P = ParamSpec("P")
-
 CONTEXT = 4096
 END = 0x110000  # the id after all characters
-WAIT = 60.0  # seconds; machines that are busy with other things are slow
 
 
 class ScriptedClient:
@@ -210,70 +200,3 @@ class ScriptedLibrary:
     def pull(self, name: str, advance: Advance, note: Note) -> None:
         self.pulling(advance, note)
         self.stored.add(name)
-
-
-@asynccontextmanager
-async def chatting(
-    folder: Path,
-    client: ScriptedClient | None = None,
-    library: ScriptedLibrary | None = None,
-    size: tuple[int, int] = (100, 24),
-    engine: ScriptedEngine | None = None,
-) -> Any:
-    """The app on a screen of that size, its history in `folder`, with a model loaded."""
-    engine = engine or ScriptedEngine(client or ScriptedClient())
-    app = ChatApp(engine, library or ScriptedLibrary(), folder / "history.db")
-    async with app.run_test(size=size, notifications=True) as pilot:
-        if library is None or library.stored:
-            await until(pilot, lambda: app.session.known("tiny") is not None)
-        yield pilot
-
-
-async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
-    """Lets the app work until the condition holds."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + WAIT
-    while not condition():
-        assert loop.time() < end, "the screen never came to that"
-        await asyncio.sleep(0.01)
-    await pilot.pause()
-
-
-async def say(pilot: Pilot[None], text: str, wait: bool = True) -> None:
-    """Types a prompt and sends it; waits for the answer's end, or for its beginning."""
-    app = pilot.app
-    assert isinstance(app, ChatApp)
-    app.editor.put(text)
-    before = len(app.chat.messages)
-    await pilot.press("enter")
-    if text.startswith("/"):
-        await pilot.pause()
-        return
-    await until(pilot, lambda: len(app.chat.messages) >= before + 2)
-    if wait:
-        await finished(pilot)
-
-
-async def finished(pilot: Pilot[None]) -> None:
-    """Waits until nothing is written any more, and the screen shows it."""
-    app = pilot.app
-    assert isinstance(app, ChatApp)
-    await until(pilot, lambda: not app.session.busy())
-    await until(pilot, lambda: not any(view.generation for view in app.transcript.views))
-
-
-def asynchronous(
-    test: Callable[P, Coroutine[Any, Any, None]],
-) -> Callable[P, None]:
-    """A test that is a coroutine."""
-
-    @wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        asyncio.run(test(*args, **kwargs))
-
-    return run
-
-
-def shown(app: ChatApp) -> list[Said]:
-    """The messages that the screen shows."""
-    return [view.message for view in app.transcript.views]

@@ -18,18 +18,18 @@ from edgellm.tui.themes import THEMES
 from edgellm.tui.widgets import message_view, transcript
 from edgellm.tui.widgets.conversation_list import BUSY, DONE
 from edgellm.tui.widgets.status_bar import Status, StatusBar
-from tests.tui.scripted import (
-    ScriptedClient,
-    ScriptedEngine,
-    ScriptedLibrary,
+from tests.tui.piloted import (
+    app_of,
     asynchronous,
     chatting,
     finished,
+    notices,
     say,
     shown,
+    texts,
     until,
 )
-from tests.tui.test_actions import app_of, notices, texts
+from tests.tui.scripted import ScriptedClient, ScriptedEngine, ScriptedLibrary
 
 
 def listed(app: ChatApp) -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from edgellm.tui.history import Store
 from edgellm.tui.plain import can_draw, converse
-from tests.tui.scripted import ScriptedClient, ScriptedEngine, asynchronous
+from tests.tui.piloted import asynchronous
+from tests.tui.scripted import ScriptedClient, ScriptedEngine
 
 
 class Terminal(io.StringIO):

@@ -15,7 +15,8 @@ from edgellm.tui import generation
 from edgellm.tui.app import ChatApp
 from edgellm.tui.history import Store
 from edgellm.types import LoadOptions, ModelInfo
-from tests.tui.scripted import ScriptedLibrary, asynchronous, finished, say, shown, until
+from tests.tui.piloted import asynchronous, finished, say, shown, until
+from tests.tui.scripted import ScriptedLibrary
 
 ROOT = Path(__file__).parents[2]
 SCRIPTED = (sys.executable, "-m", "tests.client.scripted_engine")

@@ -15,16 +15,8 @@ import textual
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from tests.tui.scripted import (
-    ScriptedClient,
-    ScriptedLibrary,
-    asynchronous,
-    chatting,
-    finished,
-    say,
-    until,
-)
-from tests.tui.test_actions import app_of
+from tests.tui.piloted import app_of, asynchronous, chatting, finished, say, until
+from tests.tui.scripted import ScriptedClient, ScriptedLibrary
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 STAMP = f"<!-- Textual {textual.__version__} -->\n"

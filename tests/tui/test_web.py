@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.tui.scripted import asynchronous
+from tests.tui.piloted import asynchronous
 
 aiohttp = pytest.importorskip("aiohttp", reason="the extra `web` is not installed")
 pytest.importorskip("textual_serve", reason="the extra `web` is not installed")

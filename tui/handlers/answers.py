@@ -21,7 +21,7 @@ async def stop(app: "ChatApp", _: str) -> None:
     is_loading = app.session.stop_loading()
     if not await app.session.stop(app.chat) and not is_loading:
         app.sidebar.remove_class("-shown")
-        app.show_settings(False)
+        await app.show_settings(False)
 
 
 async def regenerate(app: "ChatApp", _: str) -> None:

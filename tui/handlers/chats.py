@@ -59,7 +59,7 @@ async def archive(app: "ChatApp", _: str) -> None:
 
 
 async def archived(app: "ChatApp", _: str) -> None:
-    await app.show_archived(not app.is_showing_archived)
+    await app.show_archived(not app.listing.is_archived)
 
 
 async def remove(app: "ChatApp", _: str) -> None:

@@ -27,7 +27,7 @@ async def settings(app: "ChatApp", argument: str) -> None:
         changed = {**app.chat.conversation.settings, **parse_assignment(argument)}
         await app.change(settings=changed)
         return
-    app.show_settings(not app.settings_panel.display)
+    await app.show_settings(not app.settings_panel.display)
 
 
 async def think(app: "ChatApp", level: str) -> None:

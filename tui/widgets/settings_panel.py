@@ -1,10 +1,9 @@
 """The sampling settings of a conversation, one row per option. Knows no engine."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.widget import Widget
@@ -15,7 +14,8 @@ from edgellm.tui.options import FIRST, SHOWN, THINKING, label, parse, show
 
 
 class SettingsPanel(VerticalScroll, can_focus=False):
-    """Posts Changed with all settings that differ from the model's, when one is changed."""
+    """Posts Changed with all settings that differ from the model's, when one is changed. Its many
+    fields are made when it is opened for the first time."""
 
     class Changed(Message):
         def __init__(self, settings: dict[str, Any]) -> None:
@@ -27,7 +27,16 @@ class SettingsPanel(VerticalScroll, can_focus=False):
         self._settings: dict[str, Any] = {}
         self._fields = {name: Input(name=name, compact=True) for name in SHOWN}
 
-    def compose(self) -> ComposeResult:
+    def on_mount(self) -> None:
+        self.display = False
+
+    async def open(self) -> None:
+        self.display = True
+        if not self.children:
+            await self.mount_all(self._parts())
+        self._fields[FIRST[0]].focus()
+
+    def _parts(self) -> Iterator[Widget]:
         yield Static("Sampling", classes="title")
         yield Static("An empty field is the model's own value.", classes="hint")
         yield Static(id="setting-error", markup=False)

@@ -6,7 +6,7 @@ from textual.app import App, ComposeResult
 from edgellm.tui.themes import THEMES
 from edgellm.tui.widgets.answer import Answer
 from edgellm.tui.widgets.table import Table, fitted
-from tests.tui.scripted import asynchronous
+from tests.tui.piloted import asynchronous
 
 HEAD = "| name | share |\n|:---|---:|\n"
 SHORT = HEAD + "| *one* | 1 |\n| 東京 | 1234 |\n"

@@ -7,8 +7,7 @@ from textual.pilot import Pilot
 from edgellm.tui.widgets.answer import Answer
 from edgellm.tui.widgets.fold import Fold
 from edgellm.tui.widgets.markdown_part import CodeChunk, MarkdownPart
-from tests.tui.scripted import asynchronous, chatting, say, until
-from tests.tui.test_actions import app_of
+from tests.tui.piloted import app_of, asynchronous, chatting, say, until
 
 BLOCKS = "A paragraph with a [link][there] in it.\n\n```py\nx = 1\n```\n\n- one\n- two\n\n"
 LIST = "".join(f"{number}. item {number}\n" for number in range(1, 62))
