@@ -1,7 +1,6 @@
 """`edgellm quantize IN OUT`: writes a model in fewer bits, of a mixture or for a size."""
 
 import argparse
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -11,14 +10,14 @@ from edgellm.backends import Backends
 from edgellm.cli.options import read_text, size
 from edgellm.cli.output import print_json
 from edgellm.cli.progress import named_bar
+from edgellm.cli.quantize_methods import compensable, moved_scales
 from edgellm.cli.quantize_report import print_plan, print_result, report
 from edgellm.errors import RequestError
 from edgellm.eval.chunks import cut
 from edgellm.gguf_loader import GGUFFile, check_free, open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
-from edgellm.models import read_config, record
 from edgellm.pull import resolve
-from edgellm.quantize.folds import Factors, factors_of, find_folds
+from edgellm.quantize.folds import Factors
 from edgellm.quantize.importance import Importance, fitted, read_importance
 from edgellm.quantize.moments import Moments
 from edgellm.quantize.plan import (
@@ -31,16 +30,14 @@ from edgellm.quantize.plan import (
 )
 from edgellm.quantize.probes import costs
 from edgellm.quantize.recipes import RECIPES
-from edgellm.quantize.scaling import choose_scales
 from edgellm.quantize.strips import Array
 from edgellm.quantize.target import CANDIDATES, Target, plan_for
-from edgellm.quantize.write import can_compensate, check_output, write_quantized
+from edgellm.quantize.write import check_output, write_quantized
 from edgellm.tokenizer import load_tokenizer
 
 _CALIBRATED = 256, 3  # tokens at a time of a text that tells what errors cost, and how often
 _COMPENSATED = 512, 16  # the same of one whose errors are made up for
 _NAMED = 4  # tensors that a note names
-_LAYER = re.compile(r"^blk\.\d+\.")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -207,13 +204,14 @@ def _write(
     with ExitStack() as stack:
         factors: Mapping[str, Factors] = {}
         if importance is not None and (args.awq or args.smooth):
-            factors = _factors(args, file, plan, importance)
+            threads = args.threads or usable_threads()
+            factors = moved_scales(file, plan, importance.means, args.smooth, threads, _say)
         moments = None
         if args.gptq is not None:
+            chunks = _read(file, args.gptq, *_COMPENSATED)
+            names = compensable(plan, sum(map(len, chunks)), _say)
             backends = Backends(_say)
             stack.callback(backends.close)
-            chunks = _read(file, args.gptq, *_COMPENSATED)
-            names = {one.tensor.name for one in plan.tensors if can_compensate(one)}
             moments = stack.enter_context(
                 Moments(file, chunks, backends, args.threads, names=names)
             )
@@ -230,36 +228,6 @@ def _write(
             moments,
             factors,
         )
-
-
-def _factors(
-    args: argparse.Namespace, file: GGUFFile, plan: Plan, importance: Importance
-) -> Mapping[str, Factors]:
-    """What rows and columns are multiplied with, by tensor name, for --awq and --smooth."""
-    config = read_config(file)
-    folds = find_folds(record(file, config, 1), file)
-    if not folds.found:
-        name, why = next(iter(folds.fixed.items()), ("no tensor", "it has no matrices"))
-        raise RequestError(
-            f"no scales can move between the weights of {config.architecture} ({name}: {why}): "
-            "leave out --awq and --smooth",
-            "awq",
-        )
-    with named_bar("scaling") as watch:
-        scales = choose_scales(
-            file,
-            plan,
-            folds.found,
-            importance.means,
-            args.smooth,
-            args.threads or usable_threads(),
-            watch,
-        )
-    kinds = sorted({_LAYER.sub("", f"{name} ({why})") for name, why in folds.fixed.items()})
-    _say(f"{len(scales)} of {len(folds.found)} groups of matrices are scaled")
-    if kinds:
-        _say(f"cannot be: {'; '.join(kinds)}")
-    return factors_of(file, scales)
 
 
 def _note(plan: Plan, importance: Importance | None) -> None:

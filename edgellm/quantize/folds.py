@@ -53,6 +53,12 @@ class Factors:
     rows: Array | None = None
     columns: Array | None = None
 
+    def part(self, first: int, count: int) -> "Factors":
+        """Of `count` rows from `first` on."""
+        return Factors(
+            None if self.rows is None else self.rows[first : first + count], self.columns
+        )
+
 
 class _Fixed(Exception):
     """Says why a value cannot be scaled."""
@@ -98,12 +104,12 @@ def factors_of(file: GGUFFile, scales: list[tuple[Fold, Array]]) -> Mapping[str,
     return found
 
 
-def scaled(values: Array, factors: Factors, first: int = 0) -> Array:
-    """Rows (n, columns) of a tensor from its row `first` on, times what belongs to them."""
+def scaled(values: Array, factors: Factors) -> Array:
+    """A tensor's rows (n, columns), times what belongs to them."""
     if factors.columns is not None:
         values = values * factors.columns
     if factors.rows is not None:
-        values = values * factors.rows[first : first + len(values), None]
+        values = values * factors.rows[:, None]
     return values
 
 

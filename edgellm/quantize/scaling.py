@@ -7,7 +7,6 @@ leaving a matrix as it is is one of the tries. Knows nothing of how scales come 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,10 +15,11 @@ import numpy.typing as npt
 
 from edgellm.errors import RequestError
 from edgellm.gguf_loader import GGUFFile
-from edgellm.kernels.formats import Format, by_name, dequantize_rows, quantize_rows
+from edgellm.kernels.formats import by_name, dequantize_rows, quantize_rows
 from edgellm.quantize.folds import Fold, Index
 from edgellm.quantize.plan import Plan
-from edgellm.quantize.sensitivity import relative_error, sample
+from edgellm.quantize.sensitivity import SAMPLE, relative_error, sample
+from edgellm.quantize.workers import workers
 
 Array = npt.NDArray[np.float32]
 
@@ -36,7 +36,7 @@ class _Reader:
     name: str
     values: Array
     driven: Array
-    fmt: Format
+    type: str
 
 
 def choose_scales(
@@ -55,7 +55,7 @@ def choose_scales(
     """
     types = {planned.tensor.name: planned.type for planned in plan.tensors}
     found = []
-    with ThreadPoolExecutor(threads) as pool:
+    with workers(threads, len(folds) * len(_STRENGTHS) * SAMPLE) as pool:
         for done, fold in enumerate(folds):
             if watch:
                 watch(done, len(folds), fold.readers[0])
@@ -89,7 +89,7 @@ def _readers(
         if fmt.block_size > 1 and known is not None:
             values, driven = sample(file, file.tensors[name], known)
             assert driven is not None
-            found.append(_Reader(name, values, np.broadcast_to(driven, values.shape), fmt))
+            found.append(_Reader(name, values, np.broadcast_to(driven, values.shape), types[name]))
     return found
 
 
@@ -128,11 +128,12 @@ def _error(readers: Sequence[_Reader], spread: Index, smooth: bool, scale: Array
             factors = scale[spread]
             scaled = values * factors
             weaker = np.divide(driven, np.square(factors), dtype=np.float32)
+        fmt = by_name(reader.type)
         try:
-            stored = quantize_rows(reader.fmt, scaled, weaker)
+            stored = quantize_rows(fmt, scaled, weaker)
         except ValueError as error:
-            raise RequestError(f"tensor {reader.name!r} to {reader.fmt.name}: {error}") from None
-        back = dequantize_rows(reader.fmt, stored)
+            raise RequestError(f"tensor {reader.name!r} to {reader.type}: {error}") from None
+        back = dequantize_rows(fmt, stored)
         total += relative_error(scaled, back, weaker)
         if smooth:
             total += _input_error(scaled, weaker)

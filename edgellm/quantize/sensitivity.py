@@ -5,7 +5,6 @@ driven, over the same sum of the weights themselves. So tensors of any size and 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,11 +13,12 @@ import numpy.typing as npt
 
 from edgellm.errors import RequestError
 from edgellm.gguf_loader import GGUFFile, TensorInfo
-from edgellm.kernels.formats import Format, by_id, by_name, dequantize_rows, quantize_rows
+from edgellm.kernels.formats import by_id, by_name, dequantize_rows, quantize_rows
+from edgellm.quantize.workers import workers
 
 Array = npt.NDArray[np.float32]
 
-_SAMPLE = 1 << 16  # weights of a tensor that are tried in every type
+SAMPLE = 1 << 16  # weights of a tensor that are tried in every type
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,15 @@ def measure(
     """
     found: dict[str, tuple[Choice, ...]] = {}
     done, total = 0, sum(tensor.nbytes for tensor in tensors)
-    with ThreadPoolExecutor(threads) as pool:
+    with workers(threads, len(types) * len(tensors) * SAMPLE) as pool:
         for tensor in tensors:
             if watch:
                 watch(done, total, tensor.name)
             values, driven = sample(file, tensor, means.get(tensor.name))
             formats = [f for f in map(by_name, types) if tensor.columns % f.block_size == 0]
             tried = [f for f in formats if f.type_id != tensor.type_id]
-            errors = pool.map(partial(_error, tensor, values, driven), tried)
+            names = [fmt.name for fmt in tried]
+            errors = pool.map(partial(_error, tensor.name, values, driven), names)
             found[tensor.name] = (
                 Choice(tensor.type_name, tensor.nbytes, 0.0),
                 *(
@@ -69,7 +70,7 @@ def measure(
 
 def sample(file: GGUFFile, tensor: TensorInfo, means: Array | None) -> tuple[Array, Array | None]:
     """Rows spread over the whole tensor, and how strongly each of their columns is driven."""
-    count = min(tensor.rows, max(1, _SAMPLE // tensor.columns))
+    count = min(tensor.rows, max(1, SAMPLE // tensor.columns))
     rows = np.linspace(0, tensor.rows - 1, count).astype(np.int64)
     stored = file.data(tensor.name).reshape(tensor.rows, -1)[rows]
     values = dequantize_rows(by_id(tensor.type_id), stored)
@@ -88,9 +89,10 @@ def relative_error(values: Array, back: Array, driven: Array | None) -> float:
     return float(lost.sum()) / energy if energy else 0.0
 
 
-def _error(tensor: TensorInfo, values: Array, driven: Array | None, fmt: Format) -> float:
+def _error(tensor: str, values: Array, driven: Array | None, type_: str) -> float:
+    fmt = by_name(type_)
     try:
         stored = quantize_rows(fmt, values, driven)
     except ValueError as error:
-        raise RequestError(f"tensor {tensor.name!r} to {fmt.name}: {error}") from None
+        raise RequestError(f"tensor {tensor!r} to {type_}: {error}") from None
     return relative_error(values, dequantize_rows(fmt, stored), driven)

@@ -1,22 +1,38 @@
-"""One tensor from type to type: strips of rows on several threads, in order, in bounded memory."""
+"""One tensor from type to type: strips of rows by several workers, in order, in bounded memory."""
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from edgellm.errors import RequestError
-from edgellm.kernels.formats import Format, dequantize_rows, quantize_rows
+from edgellm.kernels.formats import Format, by_id, dequantize_rows, quantize_rows
 from edgellm.quantize.folds import Factors, scaled
 
 Bytes = npt.NDArray[np.uint8]
 Array = npt.NDArray[np.float32]
 
 _WEIGHTS = 1 << 16  # of a strip: its arrays stay in the processor's cache
-_AHEAD = 4  # strips per thread that wait for their turn
+_AHEAD = 4  # strips per worker that wait for their turn
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Rows of a tensor, as stored, and what they become. source, target: types by number.
+
+    factors, weights: as `converted` takes them, of these rows.
+    """
+
+    name: str
+    stored: Bytes
+    source: int
+    target: int
+    factors: Factors | None
+    weights: Array | None
 
 
 def converted(
@@ -25,7 +41,7 @@ def converted(
     source: Format,
     target: Format,
     importance: Array | None,
-    pool: ThreadPoolExecutor,
+    pool: Executor,
     threads: int,
     factors: Factors | None = None,
 ) -> Iterator[Bytes]:
@@ -39,27 +55,37 @@ def converted(
     columns = row_bytes // source.type_size * source.block_size
     height = max(1, _WEIGHTS // columns)
 
-    def strip(matrix: int, start: int) -> Bytes:
-        values = dequantize_rows(source, stored[matrix, start : start + height])
-        if factors is not None:
-            values = scaled(values, factors, matrix * rows + start)
-        weights = None
-        if importance is not None:
-            weights = importance[matrix if len(importance) > 1 else 0]
-        try:
-            return quantize_rows(target, values, weights)
-        except ValueError as error:
-            raise RequestError(f"tensor {name!r} to {target.name}: {error}") from None
+    def strips() -> Iterator[Strip]:
+        for matrix in range(matrices):
+            weights = None
+            if importance is not None:
+                weights = importance[matrix if len(importance) > 1 else 0]
+            for start in range(0, rows, height):
+                own = None if factors is None else factors.part(matrix * rows + start, height)
+                part = np.array(
+                    stored[matrix, start : start + height]
+                )  # no view of the mapped file
+                yield Strip(name, part, source.type_id, target.type_id, own, weights)
 
-    places = ((matrix, start) for matrix in range(matrices) for start in range(0, rows, height))
     waiting: deque[Future[Bytes]] = deque()
+    work = strips()
     try:
-        for place in islice(places, threads * _AHEAD):
-            waiting.append(pool.submit(strip, *place))
+        for strip in islice(work, threads * _AHEAD):
+            waiting.append(pool.submit(_quantized, strip))
         while waiting:
             yield waiting.popleft().result()
-            for place in islice(places, 1):
-                waiting.append(pool.submit(strip, *place))
+            for strip in islice(work, 1):
+                waiting.append(pool.submit(_quantized, strip))
     finally:
         for future in waiting:
             future.cancel()
+
+
+def _quantized(strip: Strip) -> Bytes:
+    target, values = by_id(strip.target), dequantize_rows(by_id(strip.source), strip.stored)
+    if strip.factors is not None:
+        values = scaled(values, strip.factors)
+    try:
+        return quantize_rows(target, values, strip.weights)
+    except ValueError as error:
+        raise RequestError(f"tensor {strip.name!r} to {target.name}: {error}") from None

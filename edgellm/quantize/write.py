@@ -1,7 +1,7 @@
 """Writes a model file in other types, from the mapped file; metadata stays as it is."""
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,6 +18,7 @@ from edgellm.quantize.importance import Importance, fitted
 from edgellm.quantize.moments import Moments
 from edgellm.quantize.plan import Plan, Planned
 from edgellm.quantize.strips import Array, converted
+from edgellm.quantize.workers import workers
 
 Watch = Callable[[int, int, str], None]  # (bytes read, bytes in all, tensor name)
 
@@ -62,8 +63,9 @@ def write_quantized(
         for planned in plan.tensors
     }
 
+    changed = sum(p.tensor.num_elements for p in plan.tensors if not p.is_copied)
     # The strips are the parallel work: BLAS with threads of its own would only get in their way.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+    with threadpool_limits(1, "blas"), workers(threads, changed) as pool:
 
         def data() -> Iterator[Chunks]:
             done, total = 0, sum(planned.tensor.nbytes for planned in plan.tensors)
@@ -167,7 +169,7 @@ def _strips(
     planned: Planned,
     weights: Array | None,
     factors: Factors | None,
-    pool: ThreadPoolExecutor,
+    pool: Executor,
     threads: int,
 ) -> Chunks:
     tensor = planned.tensor

@@ -109,7 +109,7 @@ def test_a_text_whose_errors_are_made_up_for(
 
     def read(file: object, path: str, *sizes: int) -> list[list[int]]:
         asked.append((path, *sizes))  # the model has no tokenizer
-        return [[1, 5, 3, 7, 2, 9, 11, 4] * 4]
+        return [[1, 5, 3, 7, 2, 9, 11, 4] * 4] * 12
 
     monkeypatch.setattr(quantize_command, "_read", read)
     plain, out, sized = (tmp_path / name for name in ("plain.gguf", "out.gguf", "sized.gguf"))
@@ -123,6 +123,28 @@ def test_a_text_whose_errors_are_made_up_for(
     words = ["quantize", str(model), str(sized), "--target-bpw", "8", "--calibrate", "other"]
     assert main(words) == 0
     assert asked == [("text", 512, 16), ("other", 256, 3)]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "code", "said"),
+    [
+        (8, 0, "12 matrices of 96, 128 columns are rounded plainly: 256 tokens say too little"),
+        (1, 2, "the text gives 32 tokens, which is less than 4 for each column"),
+    ],
+)
+def test_a_text_that_is_too_short_for_wide_matrices(
+    model: Path,
+    tmp_path: Path,
+    chunks: int,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(quantize_command, "_read", lambda *_: [[1, 5, 3, 7] * 8] * chunks)
+    words = ["quantize", str(model), str(tmp_path / "out.gguf"), "--type", "Q4_0"]
+    assert main([*words, "--gptq", "text"]) == code
+    assert said in capsys.readouterr().err
 
 
 def matrix_of(model: Path, path: Path) -> Path:

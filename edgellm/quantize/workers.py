@@ -1,0 +1,44 @@
+"""Those who quantise side by side: processes, where there is much to do.
+
+What quantisers ask of numpy is short, so that threads of one interpreter would wait for each other:
+two of them got a sixth more done than one, two processes twice as much. What workers are given and
+give back is therefore plain data and functions of modules. Knows nothing of what they do.
+"""
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+from threadpoolctl import threadpool_limits
+
+from edgellm.errors import BackendError
+
+_FEW = 1 << 25  # weights that take no longer than it takes processes to start
+
+
+@contextmanager
+def workers(count: int, weights: int) -> Iterator[Executor]:
+    """A pool of `count` for so many weights. BackendError when one of them was killed."""
+    with _pool(count, weights) as pool:
+        try:
+            yield pool
+        except BrokenProcessPool:
+            raise BackendError(
+                "a process that quantised was ended from outside: is there too little memory? "
+                "--threads 1 works without"
+            ) from None
+
+
+def _pool(count: int, weights: int) -> Executor:
+    if count == 1 or weights <= _FEW:
+        return ThreadPoolExecutor(count)
+    # Not forked: the engine's threads may hold locks.
+    return ProcessPoolExecutor(count, get_context("spawn"), _begin)
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever gave the work will end it
+    threadpool_limits(1, "blas")  # there are enough of us

@@ -1,0 +1,54 @@
+"""Processes give what threads give, and one that is killed hangs nobody."""
+
+import os
+import pickle
+import signal
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgellm.errors import BackendError, RequestError
+from edgellm.gguf_loader import open_gguf
+from edgellm.quantize import workers as module
+from edgellm.quantize.plan import make_plan
+from edgellm.quantize.workers import workers
+from edgellm.quantize.write import write_quantized
+from tests.gguf_writer import F16, write_gguf
+
+COLUMNS, ROWS = 512, 300
+
+
+def test_processes_are_for_much_work() -> None:
+    with workers(2, 1000) as few, workers(1, 1 << 40) as one, workers(2, 1 << 40) as many:
+        assert isinstance(few, ThreadPoolExecutor) and isinstance(one, ThreadPoolExecutor)
+        assert isinstance(many, ProcessPoolExecutor)
+
+
+def test_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).standard_normal((ROWS, COLUMNS)).astype(np.float16)
+    shape = "blk.0.ffn_up.weight", (COLUMNS, ROWS), F16
+    path = write_gguf(tmp_path / "in.gguf", {"general.architecture": "llama"}, [(*shape, values)])
+    written = []
+    for few in (1 << 25, 0):
+        monkeypatch.setattr(module, "_FEW", few)
+        out = tmp_path / f"{few}.gguf"
+        with open_gguf(path) as file:
+            write_quantized(file, make_plan(file, "Q4_K"), out, 2)
+        written.append(out.read_bytes())
+    assert written[0] == written[1]
+
+
+def test_errors_come_back_from_processes() -> None:
+    error = pickle.loads(pickle.dumps(RequestError("tensor 'a'", "field")))
+    assert (str(error), error.field) == ("tensor 'a'", "field")
+
+
+def test_one_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FEW", 0)
+    with pytest.raises(BackendError, match="ended from outside"), workers(2, 1) as pool:
+        pid = pool.submit(os.getpid).result()
+        waiting = pool.submit(signal.pause)
+        os.kill(pid, signal.SIGKILL)
+        waiting.result()
