@@ -1,6 +1,7 @@
 """How much faster answers come with speculation, in turns with the same answers without it.
 
-    python benchmarks/speculation.py MODEL [--draft MODEL] [--kind copy] [--rounds 3] [--json]
+    python benchmarks/speculation.py MODEL [--draft MODEL] [--by lookup] [--kind copy]
+        [--first 1] [--prompts 10] [--rounds 3] [--json]
 
 Prompts: benchmarks/speculation_prompts.json, ten that ask to edit or quote a text and ten that ask
 to write freely. Every prompt is answered with and without by turns; since both give the same
@@ -23,7 +24,7 @@ PROMPTS = Path(__file__).with_name("speculation_prompts.json")
 
 @dataclass(frozen=True)
 class Result:
-    """One prompt. off, auto: seconds of decoding without and with speculation."""
+    """One prompt. off, auto: seconds of decoding without and with speculation, whoever guesses."""
 
     kind: str
     number: int
@@ -40,12 +41,12 @@ class Result:
 
 def measure(model: Model, kind: str, number: int, prompt: str, args: argparse.Namespace) -> Result:
     """Answers one prompt `rounds` times each way. AssertionError when the texts differ."""
-    seconds: dict[str, list[float]] = {"off": [], "auto": []}
+    seconds: dict[str, list[float]] = {"off": [], args.by: []}
     answers = {}
     message = {"role": "user", "content": prompt}
     model.chat([message], SamplingParams(max_tokens=0))  # the prompt is computed for both
     for _ in range(args.rounds):
-        for mode in ("off", "auto"):
+        for mode in seconds:
             params = SamplingParams(
                 temperature=args.temperature, seed=0, max_tokens=args.tokens, speculation=mode
             )
@@ -54,8 +55,8 @@ def measure(model: Model, kind: str, number: int, prompt: str, args: argparse.Na
             spent = time.process_time() - begun
             seconds[mode].append(spent if args.processor_time else done.timings.decode)
             answers[mode] = done
-    assert answers["off"].token_ids == answers["auto"].token_ids, "the texts differ"
-    usage = answers["auto"].usage
+    assert answers["off"].token_ids == answers[args.by].token_ids, "the texts differ"
+    usage = answers[args.by].usage
     return Result(
         kind,
         number,
@@ -63,7 +64,7 @@ def measure(model: Model, kind: str, number: int, prompt: str, args: argparse.Na
         usage.drafted_tokens,
         usage.accepted_tokens,
         min(seconds["off"]),
-        min(seconds["auto"]),
+        min(seconds[args.by]),
     )
 
 
@@ -72,7 +73,11 @@ def main() -> int:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("--draft", metavar="MODEL", help="guess by this model, too")
     parser.add_argument("--kind", choices=("copy", "free"), help="only these prompts")
-    parser.add_argument("--prompts", type=int, default=10, metavar="N", help="the first N of each")
+    parser.add_argument(
+        "--by", choices=("auto", "lookup", "mtp", "draft"), default="auto", help="who guesses"
+    )
+    parser.add_argument("--first", type=int, default=1, metavar="N", help="prompt of each kind")
+    parser.add_argument("--prompts", type=int, default=10, metavar="N", help="so many of each")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
     parser.add_argument("--tokens", type=int, default=200, metavar="N", help="of an answer at most")
     parser.add_argument("--temperature", type=float, default=0.0)
@@ -84,7 +89,8 @@ def main() -> int:
     results = []
     with load(args.model, draft=args.draft, threads=args.threads, max_num_seqs=1) as model:
         for kind in [args.kind] if args.kind else prompts:
-            for number, prompt in enumerate(prompts[kind][: args.prompts], 1):
+            chosen = prompts[kind][args.first - 1 : args.first - 1 + args.prompts]
+            for number, prompt in enumerate(chosen, args.first):
                 result = measure(model, kind, number, prompt, args)
                 results.append(result)
                 if not args.json:

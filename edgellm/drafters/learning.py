@@ -1,13 +1,15 @@
 """What drafters learn from their guesses: how often they are right, and what they cost."""
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median
 
 _PRIOR, _PRIOR_WEIGHT = 0.7, 4.0  # how often a guess is right before any is counted
 _KEPT = 0.95  # of what was counted, each time something is
-_WEIGHT = 0.2  # of the newest time in a running mean
-# Per step without guesses: what is left of that mean, as it may have been a bad moment, and how far
-# the share of right ones goes back to the prior. Each new try may cost several steps.
-_FORGOTTEN, _RECOVERY = 0.9998, 0.005
+_TIMES_KEPT = 5
+# Without guesses the oldest time is forgotten after so many steps: it may have been a bad moment.
+# At each of them the share of right ones goes back to the prior so far. A new try costs some steps.
+_STEPS_KEPT, _RECOVERY = 256, 0.005
 
 
 @dataclass
@@ -33,14 +35,27 @@ class HitRate:
 
 @dataclass
 class GuessTime:
-    """Seconds that a guess takes; 0 until one was made."""
+    """Seconds that a guess takes: the median of the last ones; 0 where none is known.
 
-    seconds: float = 0.0
+    The first of all does not count: it meets cold memory.
+    """
+
+    _times: deque[float] = field(default_factory=lambda: deque(maxlen=_TIMES_KEPT))
+    _is_warm: bool = False
+    _idle: int = 0  # steps since the last one
+
+    @property
+    def seconds(self) -> float:
+        return median(self._times) if self._times else 0.0
 
     def observe(self, seconds: float) -> None:
         """One took so long."""
-        self.seconds += (_WEIGHT if self.seconds else 1.0) * (seconds - self.seconds)
+        if self._is_warm:
+            self._times.append(seconds)
+        self._is_warm, self._idle = True, 0
 
     def fade(self) -> None:
         """A step went by without any."""
-        self.seconds *= _FORGOTTEN
+        self._idle += 1
+        if self._times and self._idle % _STEPS_KEPT == 0:
+            self._times.popleft()

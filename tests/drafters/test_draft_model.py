@@ -99,11 +99,13 @@ def test_what_guesses_cost_does_not_count_the_reading_before() -> None:
     drafter.chances(sequence, 4)
     assert drafter.draft({sequence: 4}) == drafter.draft({sequence: 4}) == {}
     assert now[0] == 2.0 and drafter.seconds(1) == 0.0
-    assert len(drafter.draft({sequence: 4})[sequence]) == 4
-    assert drafter.seconds(3) == 3.0
-    for _ in range(5000):
+    for expected in (0.0, 3.0):  # the first time meets cold memory
+        assert len(drafter.draft({sequence: 4})[sequence]) == 4
+        sequence.token_ids.append(7)
+        assert drafter.seconds(3) == expected
+    for _ in range(300):
         drafter.draft({})
-    assert drafter.seconds(3) < 1.5  # worth another try some day
+    assert drafter.seconds(3) == 0.0  # worth another try
 
 
 def test_tokens_that_the_large_model_lacks_are_not_guessed() -> None:
