@@ -160,6 +160,10 @@ FAMILIES = (
 )
 
 
+# What files say that name a format of llama.cpp's instead of bringing a template.
+NAMED = {"rwkv-world": PLAIN}
+
+
 def default_family(tokens: Iterable[str]) -> Family:
     """The family whose marker tokens are all among `tokens`; PLAIN when none is."""
     wanted = {marker for family in FAMILIES for marker in family.markers}

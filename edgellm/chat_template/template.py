@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edgellm.chat_template.defaults import default_family, is_known
+from edgellm.chat_template.defaults import NAMED, default_family, is_known
 from edgellm.chat_template.failure import TemplateFailure
 from edgellm.chat_template.messages import read_traits, shape_messages, shape_tools
 from edgellm.chat_template.worker import Worker
@@ -119,9 +119,10 @@ def load_chat_template(file: "GGUFFile", bos_text: str, eos_text: str) -> ChatTe
         if text is not None:
             variants[name] = text
     source = file.string("tokenizer.chat_template") or variants.pop("default", None)
-    if source is not None:
+    if source is not None and source not in NAMED:
         return ChatTemplate(source, variants=variants, bos_text=bos_text, eos_text=eos_text)
-    family = default_family(file.strings("tokenizer.ggml.tokens") or ())
+    named = NAMED.get(source or "")
+    family = named or default_family(file.strings("tokenizer.ggml.tokens") or ())
     origin = f"the default for {family.name}"
     return ChatTemplate(family.template, origin, bos_text=bos_text, eos_text=eos_text)
 

@@ -45,15 +45,16 @@ class XIELU:
 class ModelConfig:
     """One model's parameters. Tuples have one entry per layer. Lengths and widths in elements.
 
-    causal: whether tokens see only what comes before them. pooling: how the file makes one row of
-    a text's, None where it does not say. rope_finetuned, rope_sections: whether the file says so,
-    and whether it divides rotary dimensions among text and images. rotating: whether the file says
-    of a layer that it rotates, where the row asks for that. linear_layers: likewise of those with
-    linear attention, in models whose blocks add to normed inputs. loops: how often all layers run,
-    one after another; norms_loops: with the last norm in between. windows: keys that a query of the
-    layer sees, itself included; None is all of them. In a model that is not causal half of it lies
-    after the query. attention_scale: multiplies attention scores. value_scale: multiplies what
-    attention adds. norm: never "by_key".
+    causal: whether tokens see only what comes before them; those of an encoder beside a decoder see
+    all. pooling: how the file makes one row of a text's, None where it does not say.
+    rope_finetuned, rope_sections: whether the file says so, and whether it divides rotary
+    dimensions among text and images. rotating: whether the file says of a layer that it rotates,
+    where the row asks for that. linear_layers: likewise of those with linear attention, in models
+    whose blocks add to normed inputs. loops: how often all layers run, one after another;
+    norms_loops: with the last norm in between. windows: keys that a query of the layer sees, itself
+    included; None is all of them. In a model that is not causal half of it lies after the query.
+    attention_scale: multiplies attention scores. value_scale: multiplies what attention adds. norm:
+    never "by_key".
     temperature_scale: queries beyond rope_scaling.original_context grow with it (Builder.
     position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
     magnitude of queries, keys and values. The other scales are the file's own; the row of the
@@ -179,7 +180,7 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
         hidden_size=hidden_size,
         intermediate_size=intermediate_size,
         context_length=_reach(keys, row, context_length),
-        causal=row.causal if causal is None else causal,
+        causal=row.causal if causal is None or row.part else causal,
         pooling=_pooling(keys),
         num_heads=num_heads,
         num_kv_heads=num_kv_heads,

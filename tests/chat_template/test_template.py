@@ -100,6 +100,13 @@ def test_without_a_template_the_family_is_told_by_its_tokens(tmp_path: Path) -> 
     )
 
 
+def test_a_name_is_no_template(tmp_path: Path) -> None:
+    keys = {"tokenizer.chat_template": "rwkv-world", "tokenizer.ggml.tokens": ["<|im_start|>"]}
+    template = load(tmp_path / "m.gguf", keys)
+    assert template.is_default
+    assert template.render(CHAT[:2]) == "System: S\n\nUser: U\n\nAssistant:"
+
+
 def test_without_known_tokens_it_is_plain_text(tmp_path: Path) -> None:
     template = load(tmp_path / "m.gguf", {})
     assert template.origin == "the default for plain text"

@@ -347,6 +347,14 @@ def test_every_token_sees_the_last(tiny_file: TinyFile, name: str) -> None:
     assert (np.abs(one - other).max(axis=1) > 1e-4).all()
 
 
+def test_an_encoder_beside_a_decoder_sees_all_whatever_the_file_says(tmp_path: Path) -> None:
+    def causal(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys["t5.attention.causal"] = True
+
+    program = record_file(write_tiny(tmp_path, "t5", causal))
+    assert not program.is_causal and "logits" not in program.outputs
+
+
 @pytest.mark.parametrize("buckets", [4, 8, 32, 50])
 def test_ranges_of_distance_are_the_paper_s(buckets: int) -> None:
     want = [t5_bucket(distance, buckets) for distance in range(-128, 129)]
