@@ -74,7 +74,7 @@ class ChatApp(App[None]):
             self.register_theme(theme)
         self.theme = THEMES[0].name
         self.library = library
-        self.history = History(history, self._history_failed)
+        self.history = History(history, self._history_failed, self._history_mended)
         self.session = Session(engine, self._save_message, self._note, self._changed, load_options)
         self.desk = Desk(self.history, self.session, Chat(Conversation(model=model)))
         self.sidebar = ConversationList()
@@ -311,8 +311,17 @@ class ChatApp(App[None]):
     def _history_failed(self, error: Exception) -> None:
         """From the history's thread."""
         self.call_later(
-            self.notify, f"the history was not written: {error}", severity="error", markup=False
+            self.notify,
+            f"the history is not written: {error}",
+            severity="error",
+            markup=False,
+            timeout=30,
         )
+
+    def _history_mended(self) -> None:
+        """From the history's thread."""
+        self.call_later(self.desk.save_all)
+        self._note("the history is written again")
 
     def _save_message(self, conversation: int, message: Message) -> None:
         self.history.tell(Store.save_message, conversation, message)

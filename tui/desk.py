@@ -56,6 +56,12 @@ class Desk:
         if self.chat.messages:
             self._history.tell(Store.save, self.chat.conversation)
 
+    def save_all(self) -> None:
+        """Keeps all that is open as a whole: some of it may not have been written."""
+        for chat in {**self._open, self.chat.id: self.chat}.values():
+            if chat.messages:
+                self.add(chat)
+
     def add(self, chat: Chat) -> None:
         """Keeps a conversation that is new as a whole."""
         self._history.tell(Store.save, chat.conversation, list(chat.messages.values()))

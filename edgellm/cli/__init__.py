@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from edgellm.cli.examples import EXAMPLES
 from edgellm.errors import (
     BackendError,
     CatalogError,
@@ -63,6 +64,12 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 
 
 class _Parser(argparse.ArgumentParser):
+    examples: Sequence[str] = ()
+
+    def format_help(self) -> str:
+        shown = "".join(f"  {line}\n" for line in self.examples)
+        return super().format_help() + (f"\nexamples:\n{shown}" if shown else "")
+
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(2, f"edgellm: {message}\n")
@@ -108,6 +115,7 @@ def _run(arguments: list[str]) -> int:
         sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         if name == named:
             chosen = sub
+            sub.examples = EXAMPLES.get(name, ())
             module = import_module(module_name)
             sub.add_argument(
                 "--debug", action="store_true", default=argparse.SUPPRESS, help=traceback_help

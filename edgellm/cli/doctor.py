@@ -11,7 +11,7 @@ from edgellm.machine import Folder, Machine, examine
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="report as one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=POOLINGS,
         help="how the rows of a text's tokens become one (default: as the model's file asks for)",
     )
-    parser.add_argument("--json", action="store_true", help="one object with all embeddings")
+    parser.add_argument("--json", action="store_true", help="report as one JSON object")
     add_server_option(parser)
     options.add_load_options(parser)
 

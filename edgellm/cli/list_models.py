@@ -10,7 +10,7 @@ from edgellm.pull import stored_models
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stored", action="store_true", help="only those stored here")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="report as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

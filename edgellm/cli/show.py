@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOKENS",
         help="reckon memory for so many tokens (default: at most 8192)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="report as one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-parse-special", action="store_true", help="take <|im_end|> and the like as plain text"
     )
     parser.add_argument("--count", action="store_true", help="tell only how many tokens there are")
-    parser.add_argument("--json", action="store_true", help="one object with ids and pieces")
+    parser.add_argument(
+        "--json", action="store_true", help="report as one JSON object, with ids and pieces"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,17 +1,20 @@
 """The frame of the command line: exit codes, errors, laziness, pipes."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from edgellm import cli, errors
+from edgellm.cli.examples import EXAMPLES
 from edgellm.version import __version__
 
 HEAVY = ("numba", "llvmlite", "textual", "jinja2", "pyopencl", "numpy", "huggingface_hub", "rich")
@@ -212,3 +215,16 @@ def test_text_the_terminal_cannot_show_is_escaped() -> None:
 def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name, "--help"]) == 0
     assert f"usage: edgellm {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [name for name in cli.COMMANDS if name != "eval"])
+def test_the_examples_of_every_command_can_be_run(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module(cli.COMMANDS[name][0]), "run", lambda args: 0)
+    for line in EXAMPLES[name]:
+        program, command, *words = shlex.split(line.rpartition("| ")[2])
+        assert (program, command) == ("edgellm", name)
+        assert cli.main([command, *words]) == 0, line
+    assert cli.main([name, "--help"]) == 0
+    assert capsys.readouterr().out.endswith(f"  {EXAMPLES[name][-1]}\n")

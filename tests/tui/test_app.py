@@ -1,6 +1,7 @@
 """The chat as a whole: several answers at once, what is kept, what goes wrong, the first start."""
 
 import re
+import sqlite3
 import time
 from pathlib import Path
 
@@ -166,6 +167,27 @@ async def test_a_damaged_history_is_told(tmp_path: Path) -> None:
         assert "The history was damaged" in notices(pilot)
         await say(pilot, "hi")
     assert len(list(tmp_path.glob("history.damaged-*.db"))) == 1
+
+
+@asynchronous
+async def test_a_full_disk_is_told_once_and_nothing_is_lost_when_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async with chatting(tmp_path) as pilot:
+        app = app_of(pilot)
+        with monkeypatch.context() as patch:
+            for method in ("save", "save_message", "say"):
+                patch.setattr(Store, method, full)
+            await say(pilot, "one")
+            assert notices(pilot).count("database or disk is full") == 1
+        await say(pilot, "two")
+        await until(pilot, lambda: "written again" in notices(pilot))
+        stored = await app.history.ask(Store.load, app.chat.id)
+        assert stored is not None
+        assert [message.content for message in stored.path()] == texts(pilot)
 
 
 @asynchronous

@@ -15,12 +15,20 @@ T = TypeVar("T")
 class History:
     """A Store in its own thread, which does what it is asked in order.
 
-    on_error: is told in that thread of a write that failed and that nobody awaits.
+    Both are called in that thread. on_error: the first of several writes has failed that nobody
+    awaits. on_mended: one has succeeded again; those between them are lost.
     """
 
-    def __init__(self, path: Path, on_error: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        on_error: Callable[[Exception], None],
+        on_mended: Callable[[], None] = lambda: None,
+    ) -> None:
         self._path = path
         self._on_error = on_error
+        self._on_mended = on_mended
+        self._is_failing = False
         self._thread = ThreadPoolExecutor(1, "history")
         self._store: Store | None = None
 
@@ -62,5 +70,8 @@ class History:
 
     def _report(self, done: "Future[None]") -> None:
         error = done.exception()
-        if isinstance(error, Exception):
+        was_failing, self._is_failing = self._is_failing, error is not None
+        if isinstance(error, Exception) and not was_failing:
             self._on_error(error)
+        elif error is None and was_failing:
+            self._on_mended()
