@@ -49,6 +49,7 @@ class Session:
         self.activity = ""  # what is done before an answer can begin
         self.models: dict[str, ModelInfo] = {}
         self.acceptance: dict[int, float | None] = {}  # by message, of answers that ended here
+        self.errors: dict[int, Exception] = {}  # by message, of answers that failed here
         self._names: dict[str, str] = {}  # what was asked for: the loaded model's name
         self._engine = engine
         self._save = save
@@ -201,6 +202,9 @@ class Session:
 
     def _leave(self, generation: Generation) -> None:
         self.acceptance[generation.message.id] = generation.acceptance
+        self.errors.pop(generation.message.id, None)
+        if generation.error is not None:
+            self.errors[generation.message.id] = generation.error
         left = [pair for pair in self._running[generation.chat.id] if pair[0] is not generation]
         if left:
             self._running[generation.chat.id] = left

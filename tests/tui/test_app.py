@@ -153,6 +153,20 @@ async def test_a_crash_of_the_engine(tmp_path: Path) -> None:
         assert engine.starts == 2
 
 
+@asynchronous
+async def test_an_answer_that_could_not_begin_says_why(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as pilot:
+        app = app_of(pilot)
+        app.chat.change(model="broken")  # as a file that has been damaged or deleted since
+        await say(pilot, "hi")
+        failed = app.chat
+        for _ in "at once", "when it is opened again":
+            ending = app.transcript.views[-1].query_one(".ending", Static)
+            await until(pilot, lambda shown=ending: "the file is broken" in str(shown.render()))
+            await app.open(Chat())
+            await app.open(failed)
+
+
 def test_acceptance_is_in_the_status_bar() -> None:
     assert "guessed" not in str(StatusBar().render())
     bar = StatusBar()

@@ -31,11 +31,14 @@ AGAIN = "\nCtrl+R asks again"
 class MessageView(Column, can_focus=True):
     """A message with a line above it; focused, it is the one that actions are about."""
 
-    def __init__(self, message: Message, place: tuple[int, int] = (1, 1)) -> None:
-        """place: which of how many branches it is."""
+    def __init__(
+        self, message: Message, place: tuple[int, int] = (1, 1), error: Exception | None = None
+    ) -> None:
+        """place: which of how many branches it is. error: why the answer failed, where known."""
         super().__init__(classes=message.role)
         self.message = message
         self.place = place
+        self.error = error
         self.generation: Generation | None = None
         self._top = Static(self._heading(), classes="heading")
         self.thoughts = Thoughts()
@@ -100,9 +103,10 @@ class MessageView(Column, can_focus=True):
                 break
             await asyncio.sleep(pause)
         self.message, self.generation = generation.message, None
+        self.error = generation.error
         await self._show_thoughts()
         self._top.update(self._heading())
-        self._show_ending(generation.error)
+        self._show_ending()
 
     async def _drawn(self) -> None:
         """Waits until the screen shows what has changed."""
@@ -110,12 +114,12 @@ class MessageView(Column, can_focus=True):
         self.call_after_refresh(drawn.set)
         await drawn.wait()
 
-    async def show(self, message: Message, place: tuple[int, int]) -> None:
+    async def show(self, message: Message, place: tuple[int, int], error: Exception | None) -> None:
         """Takes over what has changed; an answer that is followed grows by itself."""
         before = self.message
-        if (message, place) == (before, self.place):
+        if (message, place, error) == (before, self.place, self.error):
             return
-        self.message, self.place = message, place
+        self.message, self.place, self.error = message, place, error
         self._top.update(self._heading())
         if message.role == "assistant" and self.generation is None:
             if message.content != before.content:  # it came to its end while this was drawn
@@ -140,11 +144,11 @@ class MessageView(Column, can_focus=True):
             return f"{generation.rate:.1f} tokens/s"
         return "reading…" if generation.prompt_tokens else "waiting…"
 
-    def _show_ending(self, error: Exception | None = None) -> None:
+    def _show_ending(self) -> None:
         ending = self._foot
         text = "" if self.generation else ENDINGS.get(self.message.finish_reason, "")
-        if error is not None:
-            text = f"{text}: {error}{AGAIN}"
+        if text and self.error is not None:
+            text = f"{text}: {self.error}{AGAIN}"
         ending.update(text)
         ending.display = bool(text)
         ending.set_class(self.message.finish_reason == "error", "error")

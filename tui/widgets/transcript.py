@@ -6,7 +6,7 @@ from textual import on
 from textual.geometry import Spacing
 from textual.widgets import Button, Static
 
-from edgellm.tui.chat import Chat
+from edgellm.tui.chat import Chat, Message
 from edgellm.tui.session import Session
 from edgellm.tui.widgets.answer import Answer
 from edgellm.tui.widgets.fold import Fold
@@ -91,7 +91,7 @@ class Transcript(Following, can_focus=False):
         drawn = [view.message.id for view in views]
         if drawn and drawn == wanted[-len(drawn) :]:
             earlier = shown[: -len(drawn)]
-            before = [MessageView(message, _place(chat, message.id)) for message in earlier]
+            before = [_view(message, chat, session) for message in earlier]
             await self.mount_all(before, before=0)
             views = self.views
         same = 0
@@ -100,12 +100,13 @@ class Transcript(Following, can_focus=False):
         for view in views[same:]:
             await view.remove()
         for message in shown[same:]:
-            await self.mount(MessageView(message, _place(chat, message.id)))
+            await self.mount(_view(message, chat, session))
         for view in self.views:
             message = chat.messages[view.message.id]
             if generation := session.generation(chat, message.id):
                 view.follow(generation)
-            await view.show(message, _place(chat, message.id))
+            error = session.errors.get(message.id)
+            await view.show(message, _place(chat, message.id), error)
         if not path:
             welcome = _CHOOSE if chat.conversation.model is None else _ASK
             await self.mount(Static(welcome, classes="placeholder"))
@@ -144,6 +145,10 @@ class Transcript(Following, can_focus=False):
     def _show_more(self, event: Button.Pressed) -> None:
         """The app draws again, with more messages than before."""
         self._limit += _SHOWN
+
+
+def _view(message: Message, chat: Chat, session: Session) -> MessageView:
+    return MessageView(message, _place(chat, message.id), session.errors.get(message.id))
 
 
 def _place(chat: Chat, message: int) -> tuple[int, int]:
