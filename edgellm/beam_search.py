@@ -11,7 +11,6 @@ Source: Lowerre 1976; the mean and the end of the search as in Wu et al. 2016 an
 """
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence as Seq
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +20,8 @@ from edgellm.generation import Consumer, Emit, Rows, token_logprob
 from edgellm.sampling import Sampler, Vocabulary, logprobs
 from edgellm.sampling.candidates import Candidates, best
 from edgellm.sequence import Sequence
-from edgellm.types import FinishReason, Timings, TokenEvent, TokenLogprob, Usage
+from edgellm.stopwatch import Stopwatch
+from edgellm.types import FinishReason, TokenEvent, TokenLogprob, Usage
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +73,8 @@ class BeamSearch:
     emit: Emit
     add: Callable[[Consumer], None]
     max_tokens: int
-    submitted: float = field(default_factory=time.monotonic)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
     is_over: bool = False
-    _begun: float | None = None
-    _first: float | None = None
     _running: int = 0
     _continuations: list[Continuation] = field(default_factory=list)
     _finished: list[Beam] = field(default_factory=list)
@@ -86,14 +84,9 @@ class BeamSearch:
         self._running = 1
         return BeamStep(self.request_id, self.prompt, self, self.root)
 
-    def begin(self) -> None:
-        if self._begun is None:
-            self._begun = time.monotonic()
-
     def report(self, beam: Beam, row: Rows) -> None:
         """Takes the logits (vocab_size,) that follow a beam; after the last one all go on."""
-        if self._first is None:
-            self._first = time.monotonic()
+        self.stopwatch.take_token()
         self._running -= 1
         if self.max_tokens == 0:  # the prompt alone was wanted in the cache
             self._finished.append(replace(beam, finish_reason="length"))
@@ -184,15 +177,12 @@ class BeamSearch:
 
     def _emit_all(self, beams: list[Beam]) -> None:
         """The n answers, best first; where there are fewer texts, some of them again."""
-        now = time.monotonic()
-        begun = now if self._begun is None else self._begun
-        first = now if self._first is None else self._first
-        timings = Timings(begun - self.submitted, first - self.submitted, now - first)
-        prompt = self.prompt
-        cached = min(prompt.num_cached_tokens or 0, prompt.num_prompt_tokens)
+        timings, prompt = self.stopwatch.timings(), self.prompt
         for index in range(prompt.params.n):
             beam = beams[index % len(beams)]
-            usage = Usage(prompt.num_prompt_tokens, len(beam.token_ids), cached)
+            usage = Usage(
+                prompt.num_prompt_tokens, len(beam.token_ids), prompt.num_cached_prompt_tokens
+            )
             self.emit(
                 TokenEvent(
                     index=index,
@@ -217,7 +207,7 @@ class BeamStep:
     beam: Beam
 
     def begin(self) -> None:
-        self.search.begin()
+        self.search.stopwatch.begin()
 
     def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         if not self.search.is_over:

@@ -18,8 +18,9 @@ from edgellm.kernels.batch import Batch
 from edgellm.model_runner import BlockStore
 from edgellm.pins import Pin
 from edgellm.prefix_nodes import Scales
-from edgellm.scheduler import Scheduler, work_of
+from edgellm.scheduler import Scheduler
 from edgellm.sequence import BlockCopy, Chunk, Sequence
+from edgellm.shares import work_of
 from edgellm.step_cost import Work
 from edgellm.types import Stats
 

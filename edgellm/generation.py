@@ -3,7 +3,6 @@
 Runs in the engine's thread. Knows nothing of scheduling, batches or how logits are computed.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable, Sequence as Seq
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from edgellm.constraints import Constraint
 from edgellm.detokenize import Detokenizer
 from edgellm.sampling import LoopDetector, Sampler, Vocabulary, logprobs
 from edgellm.sequence import Sequence
-from edgellm.types import FinishReason, Timings, TokenEvent, TokenLogprob, Usage
+from edgellm.stopwatch import Stopwatch
+from edgellm.types import FinishReason, TokenEvent, TokenLogprob, Usage
 
 Rows = npt.NDArray[np.float32]  # (rows, vocab_size), valid during the call only
 Emit = Callable[[TokenEvent | Exception], None]  # the outbox of one request
@@ -63,16 +63,13 @@ class Generation:
     max_tokens: int
     constraint: Constraint | None = None
     loops: LoopDetector | None = None
-    submitted: float = field(default_factory=time.monotonic)
-    _begun: float | None = None
-    _first: float | None = None
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
     _drafts: deque[int] = field(default_factory=deque)  # that may still prove right, in this step
     _drafted: int = 0
     _accepted: int = 0
 
     def begin(self) -> None:
-        if self._begun is None:
-            self._begun = time.monotonic()
+        self.stopwatch.begin()
 
     def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         if self.max_tokens == 0:  # the prompt alone was wanted in the cache
@@ -133,8 +130,7 @@ class Generation:
             self._accepted += 1
         else:
             self._drafts.clear()
-        if self._first is None:
-            self._first = time.monotonic()
+        self.stopwatch.take_token()
         is_end = token in self.tokenizer.eog_ids
         text = "" if is_end else self.detokenizer.push(token)
         loop = None if self.loops is None else self.loops.push(token)
@@ -160,26 +156,21 @@ class Generation:
         text: str = "",
         note: str | None = None,
     ) -> None:
-        now = time.monotonic()
-        begun = now if self._begun is None else self._begun
-        first = now if self._first is None else self._first
-        timings = Timings(begun - self.submitted, first - self.submitted, now - first)
         sequence = self.sequence
-        cached = min(sequence.num_cached_tokens or 0, sequence.num_prompt_tokens)
         usage = Usage(
             sequence.num_prompt_tokens,
             self._num_generated,
-            cached,
+            sequence.num_cached_prompt_tokens,
             drafted_tokens=self._drafted,
             accepted_tokens=self._accepted,
         )
         text += self.detokenizer.flush()
-        if logprob is None and self.sequence.params.logprobs is not None:
+        if logprob is None and sequence.params.logprobs is not None:
             logprob = ()
         if reason == "stop" and self.constraint is not None and self.constraint.is_ending:
             note = f"completed early, to fit in {self.max_tokens} tokens"
-        index = self.sequence.sample_index
-        stop = self.detokenizer.stopped_by
+        index, stop = sequence.sample_index, self.detokenizer.stopped_by
+        timings = self.stopwatch.timings()
         self.emit(TokenEvent(index, text, token_ids, logprob, reason, usage, timings, stop, note))
 
     def _logprobs(self, row: Rows, token: int) -> tuple[TokenLogprob, ...] | None:

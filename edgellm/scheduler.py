@@ -1,12 +1,11 @@
 """Which sequences the next step computes, how many tokens of each, and in which blocks.
 
-Decode first; then prefill in chunks within a token budget: the oldest prefill is sure of half of
-it, the shortest come first in the rest. Blocks that run out are taken from the newest sequences,
-which are computed again later (preempted), apart from what the cache still has of them. An older
-sequence never waits for a newer one, so each one comes to its end. One that begins with what an
-older one is computing waits for that, if it saves at least half of its own work. A background
-sequence counts as one that came BACKGROUND_DELAY steps later: it waits for others, but not for
-ever. Knows nothing of tensors, text or models. Plain Python.
+How many tokens `shares` says. Blocks that run out are taken from the newest sequences, which are
+computed again later (preempted), apart from what the cache still has of them. An older sequence
+never waits for a newer one, so each one comes to its end. One that begins with what an older one is
+computing waits for that, if it saves at least half of its own work. A background sequence counts as
+one that came BACKGROUND_DELAY steps later: it waits for others, but not for ever. Knows nothing of
+tensors, text or models. Plain Python.
 """
 
 from bisect import insort
@@ -19,6 +18,7 @@ from edgellm.limits import Limits
 from edgellm.prefix_nodes import Hit
 from edgellm.sequence import BlockCopy, Chunk, LogitsRows, Sequence
 from edgellm.shared_prefix import promised
+from edgellm.shares import parted, prefill_tokens, shares
 from edgellm.step_cost import StepCost, Work
 
 BACKGROUND_DELAY = 10_000  # steps
@@ -123,8 +123,8 @@ class Scheduler:
         None where prompts are computed beside them, which guesses would delay, or where guesses
         would take another sequence's blocks.
         """
-        decodes, prefills = self._parted()
-        if prefills and self._prefill_budget(len(decodes), prefills):
+        decodes, prefills = parted(self.running)
+        if prefills and (self.cost is None or prefill_tokens(self.cost, len(decodes), prefills)):
             return []
         each = self.limits.blocks_of(most) + 2
         has_room = all(pool.num_free >= each * len(self.running) for pool in self.tables.pools)
@@ -137,9 +137,9 @@ class Scheduler:
         """
         self._steps += 1
         self._admit()
-        planned = self._plan(self._shares(is_alone=False))
+        planned = self._plan(is_alone=False)
         if not planned:  # no block for the decodes that prefill was to wait for
-            planned = self._plan(self._shares(is_alone=True))
+            planned = self._plan(is_alone=True)
         if not planned and self.has_work and self.tables.pins.is_empty:
             raise RuntimeError("there is work, and no step can be planned")
         return planned
@@ -224,11 +224,14 @@ class Scheduler:
                 return False
         return True
 
-    def _plan(self, shares: list[tuple[Sequence, int]]) -> list[Chunk]:
-        """A chunk for each share that can be used, within the rows of logits of a step."""
+    def _plan(self, is_alone: bool) -> list[Chunk]:
+        """A chunk for each share that can be used, within the rows of logits of a step.
+
+        is_alone: no decode can run, so that prefill has no reason to wait.
+        """
         planned: dict[Sequence, Chunk] = {}
         rows = self.limits.max_logits_rows
-        for sequence, share in shares:
+        for sequence, share in shares(self.running, self.limits, self.cost, is_alone):
             if sequence not in self.running:
                 continue  # preempted for an older one
             count, logits = self._cut(sequence, share, rows)
@@ -236,34 +239,6 @@ class Scheduler:
                 planned[sequence] = Chunk(sequence, count, logits, sequence.is_decode)
                 rows -= count if sequence.score_from is not None and logits == "all" else 0
         return list(planned.values())
-
-    def _shares(self, is_alone: bool) -> list[tuple[Sequence, int]]:
-        """Who may compute how many tokens in this step, those that go first ahead.
-
-        is_alone: no decode can run, so that prefill has no reason to wait.
-        """
-        if not self.limits.is_causal:
-            return _whole(self.limits.token_budget, self.running)
-        decodes, prefills = self._parted()
-        shares = [(s, s.num_remaining_tokens) for s in decodes]
-        rows = sum(share for _, share in shares)
-        if not prefills:
-            return shares
-        budget = self._prefill_budget(0 if is_alone else rows, prefills)
-        return shares + _share_out(min(budget, max(1, self.limits.token_budget - rows)), prefills)
-
-    def _parted(self) -> tuple[list[Sequence], list[Sequence]]:
-        """Of the running sequences those that decode, and those with more to compute."""
-        decodes = [s for s in self.running if s.is_decode]
-        prefills = [s for s in self.running if s.num_remaining_tokens and not s.is_decode]
-        return decodes, prefills
-
-    def _prefill_budget(self, rows: int, prefills: list[Sequence]) -> int:
-        """How many tokens of these may be computed beside so many rows of decodes."""
-        if self.cost is None:
-            return self.limits.token_budget
-        wanted = sum(s.num_remaining_tokens for s in prefills)
-        return self.cost.prefill_tokens(rows, wanted, max(s.num_computed_tokens for s in prefills))
 
     def _cut(self, sequence: Sequence, share: int, rows: int) -> tuple[int, LogitsRows]:
         """How much of its share a sequence can use in one chunk, and which logits that needs."""
@@ -302,40 +277,5 @@ class Scheduler:
         insort(self.waiting, sequence, key=_order)
 
 
-def work_of(chunks: Iterable[Chunk]) -> Work:
-    """What a step with these chunks computes. To be asked before they are computed."""
-    rows = tokens = before = 0
-    for chunk in chunks:
-        if chunk.is_decode:
-            rows += chunk.count
-        else:
-            tokens += chunk.count
-            before += chunk.count * chunk.sequence.num_computed_tokens
-    return Work(rows, tokens, before / tokens if tokens else 0.0)
-
-
 def _order(sequence: Sequence) -> tuple[int, int]:
     return sequence.turn, sequence.seq_id
-
-
-def _whole(budget: int, running: list[Sequence]) -> list[tuple[Sequence, int]]:
-    """As many as fit with all of their tokens, none before those that go first."""
-    shares = []
-    for sequence in running:
-        budget -= sequence.num_remaining_tokens
-        if budget < 0:
-            break
-        shares.append((sequence, sequence.num_remaining_tokens))
-    return shares
-
-
-def _share_out(budget: int, prefills: list[Sequence]) -> list[tuple[Sequence, int]]:
-    """Half of the budget for the oldest, the rest for the shortest first."""
-    oldest, *others = prefills
-    left = budget - min(oldest.num_remaining_tokens, (budget + 1) // 2)
-    shares = []
-    for sequence in sorted(others, key=lambda s: s.num_remaining_tokens):
-        share = min(left, sequence.num_remaining_tokens)
-        left -= share
-        shares.append((sequence, share))
-    return [(oldest, budget - sum(share for _, share in shares)), *shares]

@@ -77,6 +77,11 @@ class Sequence:
         return len(self.token_ids) - self.num_computed_tokens
 
     @property
+    def num_cached_prompt_tokens(self) -> int:
+        """Tokens of the prompt that were found in the cache."""
+        return min(self.num_cached_tokens or 0, self.num_prompt_tokens)
+
+    @property
     def reusable(self) -> int:
         """Tokens that need not be computed when the cache has them: others report logits."""
         limit = len(self.token_ids) - 1 - self.num_draft_tokens
