@@ -80,8 +80,10 @@ class Driver:
         self.scored[seq.seq_id] = []
 
     def step(self) -> list[Chunk]:
+        before = set(self.scheduler.running)
         chunks = self.scheduler.schedule()
         self.scheduler.check_integrity()
+        self.check_preempted(before - set(self.scheduler.running))
         drafts = sum(chunk.sequence.num_draft_tokens for chunk in chunks)
         assert sum(chunk.count for chunk in chunks) <= self.scheduler.limits.token_budget + drafts
         assert len({chunk.sequence for chunk in chunks}) == len(chunks)
@@ -92,6 +94,13 @@ class Driver:
             self.sample(chunk)
         self.scheduler.check_integrity()
         return chunks
+
+    def check_preempted(self, preempted: set[Sequence]) -> None:
+        """None had to go for one that comes after it, unless it waits for what another computes."""
+        scheduler = self.scheduler
+        for seq in preempted:
+            newer = [r for r in scheduler.running if (r.turn, r.seq_id) > (seq.turn, seq.seq_id)]
+            assert not newer or scheduler._is_held(seq, scheduler.tables.find(seq))
 
     def run_copies(self) -> None:
         for copy in self.scheduler.take_copies():

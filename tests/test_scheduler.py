@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from edgellm import scheduler as scheduler_module
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.sequence import Chunk, Sequence
 from tests.scheduler_driver import Driver, Stingy, make, sequence
@@ -323,6 +324,61 @@ def test_a_long_prompt_is_not_starved_by_short_ones(long: int, short: int) -> No
             break
     # At least half of what decoding leaves of each step's 8 tokens is its own.
     assert step <= -(-long // 2) + 1
+
+
+ARRIVALS = st.tuples(
+    st.integers(0, 6),  # steps since the one before
+    st.integers(1, 30),  # tokens
+    st.integers(1, 9),  # of the answer
+    st.booleans(),  # whether others go first
+    st.booleans(),  # whether it begins as some others do
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    arrivals=st.lists(ARRIVALS, min_size=1, max_size=14),
+    num_blocks=st.integers(10, 24),
+    is_stingy=st.booleans(),
+)
+def test_each_waits_for_no_more_than_the_work_of_those_that_go_first(
+    arrivals: list[tuple[int, int, int, bool, bool]], num_blocks: int, is_stingy: bool
+) -> None:
+    """Whoever comes later, and whatever memory there is: the first of all always gets on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduler_module, "BACKGROUND_DELAY", 12)
+        driver = Driver(make(num_blocks=num_blocks, windows=(None,)))
+        driver.scheduler.cost = Stingy() if is_stingy else None
+        added: list[tuple[Sequence, int]] = []  # and in which step
+        ended: dict[int, int] = {}
+        step, waits = 0, list(arrivals)
+        due = waits[0][0]
+        while waits or driver.scheduler.has_work:
+            while waits and step >= due:
+                _, length, answer, background, shares = waits.pop(0)
+                tokens = list(range(length)) if shares else None
+                made = sequence(len(added), length, token_ids=tokens)
+                made.is_background = background
+                driver.add(made, answer)
+                added.append((made, step))
+                due = step + waits[0][0] if waits else 0
+            if driver.scheduler.has_work:
+                assert driver.step()
+            for seq_id in driver.finished - ended.keys():
+                ended[seq_id] = step
+            step += 1
+
+    def steps(seq: Sequence) -> int:
+        """Those that it takes as the first of all: beside 3 decodes 3 of 8 tokens are its own, of
+        a stingy machine's 2 tokens in every fourth step 1."""
+        tokens, answer = seq.num_prompt_tokens + driver.answers[seq.seq_id], driver.answers
+        return (4 * tokens + 4 if is_stingy else -(-tokens // 3)) + answer[seq.seq_id]
+
+    for seq, begun in added:
+        first = [(s, at) for s, at in added if (s.turn, s.seq_id) < (seq.turn, seq.seq_id)]
+        later = sum(at > begun for _, at in first)  # each may preempt it
+        most = sum(steps(s) for s, _ in first) + (1 + later) * steps(seq)
+        assert ended[seq.seq_id] - begun <= most
 
 
 def test_wrong_guesses_of_a_recurrent_model_cost_one_token_more() -> None:
