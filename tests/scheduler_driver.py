@@ -68,6 +68,7 @@ class Driver:
         self.answers: dict[int, int] = {}
         self.scored: dict[int, list[int]] = {}
         self.finished: set[int] = set()
+        self.num_preempted = 0
         self.written: dict[tuple[int, int, int], Prefix | None] = {}
         self.states: dict[int, Prefix | None] = {}
 
@@ -98,6 +99,7 @@ class Driver:
     def check_preempted(self, preempted: set[Sequence]) -> None:
         """None had to go for one that comes after it, unless it waits for what another computes."""
         scheduler = self.scheduler
+        self.num_preempted += len(preempted)
         for seq in preempted:
             newer = [r for r in scheduler.running if (r.turn, r.seq_id) > (seq.turn, seq.seq_id)]
             assert not newer or scheduler._is_held(seq, scheduler.tables.find(seq))
@@ -186,3 +188,10 @@ class Driver:
                 return steps
             assert self.step(), "work, and nothing planned"
         raise AssertionError(f"not finished after {most} steps")
+
+
+class Answering(Driver):
+    """Samples what depends on the tokens before and on the answer's number."""
+
+    def next_token(self, seq: Sequence) -> int:
+        return (sum(seq.token_ids) + len(seq.token_ids) * seq.sample_index) % 2

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 from edgellm import scheduler as scheduler_module
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.sequence import Chunk, Sequence
-from tests.scheduler_driver import Driver, Stingy, make, sequence
+from tests.scheduler_driver import Answering, Driver, Stingy, make, sequence
 
 
 def counts(chunks: list[Chunk]) -> dict[int, tuple[int, str]]:
@@ -324,6 +324,47 @@ def test_a_long_prompt_is_not_starved_by_short_ones(long: int, short: int) -> No
             break
     # At least half of what decoding leaves of each step's 8 tokens is its own.
     assert step <= -(-long // 2) + 1
+
+
+def test_answers_that_are_preempted_again_and_again_stay_the_same() -> None:
+    """Short prompts and long answers, in blocks for hardly more than one of them."""
+    preempted = 0
+
+    @settings(max_examples=40, deadline=None)
+    @given(
+        lengths=st.lists(st.tuples(st.integers(1, 6), st.integers(10, 34)), min_size=3, max_size=7),
+        num_blocks=st.integers(10, 13),
+        windows=st.sampled_from([(None,), (None, 6)]),
+        num_states=st.sampled_from([None, 5]),
+        guesses=st.integers(0, 2),
+    )
+    def check(
+        lengths: list[tuple[int, int]],
+        num_blocks: int,
+        windows: tuple[int | None, ...],
+        num_states: int | None,
+        guesses: int,
+    ) -> None:
+        nonlocal preempted
+        driver = Answering(make(num_blocks, windows=windows, num_states=num_states))
+        made = [sequence(seq_id, length) for seq_id, (length, _) in enumerate(lengths)]
+        for seq, (_, answer) in zip(made, lengths, strict=True):
+            driver.add(seq, answer)
+        while driver.scheduler.has_work:
+            for seq in driver.scheduler.draftable(guesses):
+                room = driver.answers[seq.seq_id] - len(seq.token_ids) + seq.num_prompt_tokens - 1
+                seq.num_draft_tokens = min(guesses, room)
+                seq.token_ids += [7] * seq.num_draft_tokens
+            assert driver.step()
+        preempted += driver.num_preempted
+        for seq, (length, answer) in zip(made, lengths, strict=True):
+            alone = sequence(seq.seq_id, length)
+            for _ in range(answer):
+                alone.token_ids.append(driver.next_token(alone))
+            assert seq.token_ids == alone.token_ids
+
+    check()
+    assert preempted > 40
 
 
 ARRIVALS = st.tuples(

@@ -16,18 +16,11 @@ from hypothesis.stateful import (
 from edgellm.pins import Pin
 from edgellm.prefix_nodes import Scales
 from edgellm.sequence import Sequence
-from tests.scheduler_driver import Contents, Driver, Stingy, make, sequence
+from tests.scheduler_driver import Answering, Contents, Stingy, make, sequence
 
 CONTEXT = 40
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=CONTEXT)  # many prefixes are shared
 SCALES = st.sampled_from(((), (1.0,), (0.5,)))  # of one adapter
-
-
-class Answering(Driver):
-    """Samples what depends on the tokens before and on the answer's number."""
-
-    def next_token(self, seq: Sequence) -> int:
-        return (sum(seq.token_ids) + len(seq.token_ids) * seq.sample_index) % 2
 
 
 class Machine(RuleBasedStateMachine):
@@ -72,7 +65,7 @@ class Machine(RuleBasedStateMachine):
     @rule(
         token_ids=TOKENS,
         scales=SCALES,
-        answer=st.integers(1, 12),
+        answer=st.integers(1, 30),  # so long that blocks run out
         background=st.booleans(),
         keeps=st.booleans(),
     )
