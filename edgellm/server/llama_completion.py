@@ -5,6 +5,7 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Limits, collect, llama_timings, steps
 from edgellm.server.llama_cpp import llama_cpp_error
@@ -70,6 +71,14 @@ def _params(call: Call) -> SamplingParams:
     return f.sampling(call.fields, _RENAMED, grammar=grammar)
 
 
+def _check_keep(call: Call, info: ModelInfo) -> None:
+    """n_keep tokens of the prompt are kept when the context is full. Here all of them always are:
+    an answer ends there."""
+    keep = f.read(call.fields, "n_keep", int, 0)
+    if not -1 <= keep <= info.context_length:
+        raise RequestError(f"n_keep is {keep}: -1 to {info.context_length} is expected", "n_keep")
+
+
 async def _reply(
     call: Call,
     info: ModelInfo,
@@ -77,6 +86,7 @@ async def _reply(
     prompts: Sequence[Prompt],
     cut: Mapping[str, int],
 ) -> Reply:
+    _check_keep(call, info)
     limits, slot = limits_of(call, params), slot_of(call.fields, info)
     requests = [request_for(call, info, prompt, params) for prompt in prompts]
     jobs = [_Job(i, info, request, limits, slot, cut) for i, request in enumerate(requests)]
@@ -191,7 +201,7 @@ def _selected(call: Call, reply: dict[str, Any]) -> dict[str, Any]:
 
 
 _SHARED = (
-    *("model", "stream", "n_predict", "n_probs", *_LIMITS),
+    *("model", "stream", "n_predict", "n_probs", "n_keep", *_LIMITS),
     *("response_fields", "return_tokens", "timings_per_token", "cache_prompt", "id_slot"),
     *RUN_FIELDS,
 )

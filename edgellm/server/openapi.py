@@ -66,6 +66,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "encoding_format": {"enum": ["float", "base64"]},
     "n_predict": _WHOLE,
     "n_probs": _WHOLE,
+    "n_keep": _WHOLE,
     "n_indent": _WHOLE,
     "t_max_predict_ms": _NUMBER,
     "t_max_prompt_ms": _NUMBER,

@@ -81,6 +81,13 @@ def test_null_is_unset_and_samplers_of_others_are_left_out(server: Running) -> N
     assert ask(server, "/completion", prompt="hi", samplers="edkypmxt")["content"] == SAID
 
 
+@pytest.mark.parametrize("keep", [-2, 10**6, "all", 0.5])
+def test_more_tokens_to_keep_than_the_context_has_are_refused(server: Running, keep: Any) -> None:
+    assert ask(server, "/completion", prompt="hi", n_keep=-1)["content"] == SAID
+    status, answer = server.ask("POST", "/completion", {"prompt": "hi", "n_keep": keep})
+    assert status == 400 and "n_keep" in answer["error"]["message"]
+
+
 def test_infill_as_llama_vim_asks(server: Running) -> None:
     answer = ask(
         server,
