@@ -161,6 +161,7 @@ def _is_background(request: Request) -> bool:
 
 def _prompt_ids(model: LoadedModel, request: Request) -> list[int]:
     if isinstance(request.prompt, str):
+        model.refuse_long(request.prompt)
         return model.tokenizer.encode(
             request.prompt, add_special=request.add_special, parse_special=request.parse_special
         )

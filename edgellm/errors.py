@@ -29,11 +29,15 @@ class RequestError(EdgeLLMError):
 
 
 class ContextOverflow(RequestError):
-    """The prompt does not fit the context. Both numbers are in tokens."""
+    """The prompt does not fit the context. Both numbers are in tokens.
 
-    def __init__(self, prompt_tokens: int, context_length: int) -> None:
+    at_least: it was so long that its tokens were not counted.
+    """
+
+    def __init__(self, prompt_tokens: int, context_length: int, at_least: bool = False) -> None:
+        has = "has at least" if at_least else "has"
         super().__init__(
-            f"the prompt has {prompt_tokens} tokens, which exceeds the available context size of "
+            f"the prompt {has} {prompt_tokens} tokens, which exceeds the available context size of "
             f"{context_length} tokens: shorten it, or load the model with a larger context",
             field="prompt",
         )

@@ -20,7 +20,7 @@ from edgellm.constraints import Words
 from edgellm.dialects import MARKS
 from edgellm.drafters import Drafter, DraftModel, PromptLookup
 from edgellm.engine import Engine
-from edgellm.errors import RequestError
+from edgellm.errors import ContextOverflow, RequestError
 from edgellm.fim import fill
 from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.load_plan import context_length, usable_memory
@@ -37,6 +37,8 @@ from edgellm.types import (
     ModelDetails,
     ModelInfo,
 )
+
+_LONG = 1 << 20  # characters; shorter prompts are not worth a look before they are read
 
 
 class LoadedModel:
@@ -116,7 +118,22 @@ class LoadedModel:
         variables: more that the template may read.
         """
         prompt = self.chat_template.render(messages, tools=tools, **variables)
+        self.refuse_long(prompt)
         return self.tokenizer.encode_prompt(prompt)
+
+    def refuse_long(self, text: str) -> None:
+        """ContextOverflow for a prompt that cannot fit, whatever its tokens: to make them would
+        take long, and much memory."""
+        if len(text) > _LONG:
+            least = len(text) // self._longest_token
+            if least > self.info.context_length:
+                raise ContextOverflow(least, self.info.context_length, at_least=True)
+
+    @cached_property
+    def _longest_token(self) -> int:
+        """Bytes, and so at least as many as characters."""
+        ids = range(self.info.vocab_size)
+        return max(len(self.tokenizer.token_bytes(token_id)) for token_id in ids)
 
     def fim_prompt(self, hole: Hole, max_tokens: int | None, suffix_limit: int | None) -> FimPrompt:
         """The prompt that fills a hole; `fim.fill` of this model."""

@@ -149,7 +149,7 @@ def _arguments(arguments: Any, traits: Traits) -> Any:
     if isinstance(arguments, str):
         try:
             value = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return arguments
         return value if isinstance(value, dict) else arguments
     return arguments

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from edgellm.detokenize import Detokenizer
 from edgellm.embeddings import Pooled
+from edgellm.errors import RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
 from edgellm.sessions import delete, saved_sessions
@@ -162,7 +163,7 @@ class LocalClient:
         model: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> str:
-        given = variables or {}
+        given = _variables(variables)
         return await self._long(
             model, lambda held: held.chat_template.render(messages, tools=tools, **given)
         )
@@ -174,7 +175,7 @@ class LocalClient:
         model: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
-        given = variables or {}
+        given = _variables(variables)
         return tuple(await self._long(model, lambda held: held.chat_ids(messages, tools, **given)))
 
     async def fim_prompt(
@@ -241,6 +242,17 @@ class LocalClient:
 
     async def close(self) -> None:
         await _in_thread(self._manager.close)
+
+
+def _variables(variables: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What a template may read beside the conversation. RequestError for what is part of that."""
+    given = variables or {}
+    for name in ("messages", "tools"):
+        if name in given:
+            raise RequestError(
+                f"chat_template_kwargs: {name} are the request's own", "chat_template_kwargs"
+            )
+    return given
 
 
 def _pieces(ids: Sequence[int], model: LoadedModel) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What one answer may go on with. Knows nothing of logits' origin or of sampling."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence as Seq
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -173,7 +174,7 @@ def _bounded(field: str, text: str) -> str:
 
 def _refused(field: str, why: str) -> RequestError:
     """llguidance's message quotes the whole grammar: its ends are enough."""
-    why = " ".join(why.partition("<state>")[0].split())
+    why = " ".join(re.split("<state>|<backtrace>", why)[0].split())
     if why.startswith("NoExtension"):
         return RequestError(f"{field} matches no text", field)
     if len(why) > _MAX_MESSAGE:

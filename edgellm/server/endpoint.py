@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -23,6 +23,7 @@ from edgellm.server.service import Service
 _log = logging.getLogger("edgellm.server")
 
 Headers = list[tuple[bytes, bytes]]
+_DISCARD_SECONDS = 2.0
 _COMMENT = b": still at work\n\n"  # which readers of server-sent events skip
 
 
@@ -56,6 +57,7 @@ class _Answer:
         self._family = family
         self._status: int | None = None  # once the reply has begun
         self._num_bytes = 0
+        self._is_read = False  # all of the body
         self._is_complete = False
         self._allowed = b""  # methods, where another one was asked
         self._begun = time.monotonic()
@@ -80,6 +82,7 @@ class _Answer:
                 dict(parse_qsl(self._scope["query_string"].decode("latin-1"))),
             )
         except Exception as error:
+            await self._discard()
             await self._fail(error, close=True)
         else:
             await self._while_connected(self._handle(route.handler, call))
@@ -193,7 +196,18 @@ class _Answer:
                         raise _too_large(self._service.settings.max_body)
         except TimeoutError:
             raise Refusal(408, "timeout_error", "the body did not arrive in time") from None
+        self._is_read = True
         return _parsed(bytes(body), list_as) if body else {}
+
+    async def _discard(self) -> None:
+        """Reads what is left of a body: a client that still sends when the connection ends would
+        not hear the answer (RFC 9112, section 9.6)."""
+        waits = any(name == b"expect" for name, _ in self._scope["headers"])  # to be told to send
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                while not (self._is_read or waits):
+                    message = await self._receive()
+                    self._is_read = not message.get("more_body", False)
 
     async def _write(
         self, status: int, body: bytes, media_type: bytes, headers: Headers | None = None

@@ -52,6 +52,7 @@ _KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (BackendError, 501, "not_supported_error"),
     (GGUFError, 501, "not_supported_error"),
     (TimeoutError, 408, "timeout_error"),
+    (RecursionError, 400, "invalid_request_error"),
     (Exception, 500, "server_error"),
 )
 
@@ -64,8 +65,14 @@ def failure_of(error: Exception) -> Failure:
     field = error.field if isinstance(error, RequestError) else None
     if field == "model":
         status, kind = 404, "not_found_error"
+    return Failure(status, kind, _message(error), field, None, error)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, EdgeLLMError):
+        return str(error)
     if isinstance(error, TimeoutError):
-        return Failure(status, kind, "the request took longer than it may", field, None, error)
-    known = isinstance(error, EdgeLLMError)
-    message = str(error) if known else "an error of the server itself: its log tells more"
-    return Failure(status, kind, message, field, None, error)
+        return "the request took longer than it may"
+    if isinstance(error, RecursionError):
+        return "the request is nested too deeply: flatten it"
+    return "an error of the server itself: its log tells more"

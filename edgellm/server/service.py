@@ -179,7 +179,13 @@ class Service:
         return found
 
     def _check_room(self, answers: int) -> None:
-        """Refusal when there are too many requests already."""
+        """Refusal when there are too many requests already, RequestError for one that is too many
+        by itself."""
+        if answers > self.settings.max_requests:
+            raise RequestError(
+                f"n is {answers}: this server writes {self.settings.max_requests} answers at most",
+                "n",
+            )
         if self.in_flight + answers > self.settings.max_requests:
             self.totals.refused += 1
             raise Refusal(
