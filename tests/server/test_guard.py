@@ -204,8 +204,11 @@ def wait_until_idle(server: Running) -> bool:
     return False
 
 
-def test_one_too_many_is_told_when_to_come_again(strict: Running) -> None:
-    body = json.dumps({**CHAT, "n": 2}).encode()
+def test_one_too_many_is_told_when_to_come_again(
+    strict: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strict.service, "in_flight", 1)
+    body = json.dumps(CHAT).encode()
     status, headers, answer = raw(strict, post("/v1/chat/completions", body, LOCAL, KEY))
     assert status == 503 and int(headers["retry-after"]) > 0
     assert json.loads(answer)["error"]["type"] == "unavailable_error"
