@@ -205,11 +205,11 @@ def wait_until_idle(server: Running) -> bool:
 
 
 def test_one_too_many_is_told_when_to_come_again(
-    strict: Running, monkeypatch: pytest.MonkeyPatch
+    server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strict.service, "in_flight", 1)
+    monkeypatch.setattr(server.service, "in_flight", server.service.settings.max_requests)
     body = json.dumps(CHAT).encode()
-    status, headers, answer = raw(strict, post("/v1/chat/completions", body, LOCAL, KEY))
+    status, headers, answer = raw(server, post("/v1/chat/completions", body, LOCAL))
     assert status == 503 and int(headers["retry-after"]) > 0
     assert json.loads(answer)["error"]["type"] == "unavailable_error"
 
