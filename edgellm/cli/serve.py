@@ -162,17 +162,25 @@ def _log_requests() -> None:
 
 def _listeners(args: argparse.Namespace, api_keys: tuple[str, ...]) -> list[Listener]:
     if args.host is None and args.port is None:
-        return inherited_listeners() or [private_listener(_socket(args))]
+        inherited = inherited_listeners()
+        for listener in inherited:
+            _refuse_strangers(listener.host, api_keys)
+        return inherited or [private_listener(_socket(args))]
     if args.socket is not None:
         raise RequestError("--socket and --host or --port: leave one out", "socket")
     host = "127.0.0.1" if args.host is None else args.host
-    if not is_loopback(host) and not api_keys:
+    _refuse_strangers(host, api_keys)
+    return [tcp_listener(host, _PORT if args.port is None else args.port)]
+
+
+def _refuse_strangers(host: str | None, api_keys: tuple[str, ...]) -> None:
+    """RequestError where other machines could ask without a key."""
+    if host is not None and not is_loopback(host) and not api_keys:
         raise RequestError(
             f"other machines could reach {host} and no API key is set: give --api-key, or leave "
             "--host out",
             "host",
         )
-    return [tcp_listener(host, _PORT if args.port is None else args.port)]
 
 
 def _socket(args: argparse.Namespace) -> Path:

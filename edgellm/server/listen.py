@@ -39,6 +39,12 @@ class Listener:
     path: Path | None = None
     token: str | None = None
 
+    @property
+    def host(self) -> str | None:
+        """The address that a socket of TCP has; None for others."""
+        is_tcp = self.socket.family in (socket.AF_INET, socket.AF_INET6)
+        return str(self.socket.getsockname()[0]) if is_tcp else None
+
     def close(self) -> None:
         self.socket.close()
         if self.path is not None:
@@ -129,7 +135,8 @@ def inherited_listeners() -> list[Listener]:
     """The sockets that systemd opened for this process (LISTEN_FDS); none when it did not."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return []
-    count = int(os.environ.get("LISTEN_FDS", "0"))
+    told = os.environ.get("LISTEN_FDS", "")
+    count = int(told) if told.isdecimal() else 0
     listeners = []
     for number in range(_FIRST_INHERITED, _FIRST_INHERITED + count):
         os.set_inheritable(number, False)

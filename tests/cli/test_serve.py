@@ -1,5 +1,6 @@
 """`edgellm serve`: what it refuses, and that it starts, answers and ends."""
 
+import argparse
 import asyncio
 import signal
 import socket
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from edgellm import cli
+from edgellm.cli import serve
 from edgellm.client import SocketClient
-from edgellm.errors import ConnectionFailed
+from edgellm.errors import ConnectionFailed, RequestError
+from edgellm.server.listen import Listener
 from edgellm.types import Request, SamplingParams
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +119,15 @@ def test_a_socket_of_systemd_is_taken_over(tmp_path: Path) -> None:
             server.kill()
     assert (server.returncode, said) == (0, "edgellm: listening on the socket given as 3\n")
     assert path.exists()  # it is not ours
+
+
+def test_an_open_port_of_systemd_wants_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    args = argparse.Namespace(host=None, port=None, socket=None)
+    with socket.create_server(("0.0.0.0", 0)) as given:
+        monkeypatch.setattr(serve, "inherited_listeners", lambda: [Listener(given, "given")])
+        with pytest.raises(RequestError, match="0.0.0.0 and no API key"):
+            serve._listeners(args, ())
+        assert serve._listeners(args, ("key",))[0].host == "0.0.0.0"
 
 
 def test_a_running_answer_may_end_before_the_server(tmp_path: Path) -> None:
