@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from edgellm.kernels.cpu.float_tile import make_float_tile
+from edgellm.kernels.cpu.emit import NARROW, wide_lanes
+from edgellm.kernels.cpu.float_tile import (
+    PARTIAL_BYTES,
+    FloatPanel,
+    make_float_fill,
+    make_float_panel_tile,
+    make_float_tile,
+)
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import SCRATCH, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.common import f32, inline, split
@@ -22,6 +29,16 @@ from edgellm.kernels.formats import by_id
 
 MANY_ROWS = 4 if host_isa().vector_registers == 32 else 2
 MANY_TOKENS = 4
+
+# From how many tokens on a panel pays, and its size: all sums of a tile, its tokens and one vector
+# of weights stay in registers.
+PANEL_TOKENS = 12
+PANEL_COLUMNS = 512
+PANEL_VECTORS, TILE_TOKENS = (6, 4) if wide_lanes() > NARROW else (4, 3)
+PANEL = FloatPanel(wide_lanes(), PANEL_VECTORS)
+PANEL_BYTES = PANEL_COLUMNS // NARROW * PANEL.record_bytes
+TOKEN_BLOCK = 256
+assert PANEL_BYTES + TOKEN_BLOCK * PANEL.record_bytes <= SCRATCH_BYTES
 
 # Eight weights, and the first few of eight, by format.
 LOADS = {
@@ -71,32 +88,32 @@ def finish(value, bias, scale, row):
 
 def make_float_matmul(type_id):
     fmt = by_id(int(type_id))
-    load_head, element = LOADS[fmt.name][1], fmt.type_size
-    tiles = {(r, t): make_float_tile(fmt, r, t) for r in (MANY_ROWS, 1) for t in (MANY_TOKENS, 1)}
-    many, many_rows = tiles[MANY_ROWS, MANY_TOKENS], tiles[MANY_ROWS, 1]
-    many_tokens, one = tiles[1, MANY_TOKENS], tiles[1, 1]
-
-    @inline
-    def finish_tile(args, sums, row, rows, token, tokens):
-        """Adds the last columns, sums the lanes, and writes the results."""
-        y, columns = pointer(args[3], np.float32), args[8]
-        whole = columns // 8 * 8
-        for r in range(row, row + rows):
-            w = args[5] + r * args[6] + whole * element
-            for t in range(token, token + tokens):
-                total = load_f32(sums + 32 * ((r - row) * tokens + t - token))
-                if whole < columns:
-                    x = args[1] + t * args[2] + 4 * whole
-                    rest = columns - whole
-                    total = fma(load_head(w, rest), load_f32_head(x, rest), total)
-                y[t * args[4] + r] = finish(sum_lanes(total), args[9], args[10], r)
+    few, many = _make_few(fmt), _make_many(fmt)
 
     def float_matmul(args, step, thread, threads):
         """args: row-count word, x, x row bytes, y, y stride, weight, weight row bytes, rows,
         columns, bias, scale.
-
-        The last tile overlaps the one before it where there are not enough for another.
         """
+        if step[args[0]] < PANEL_TOKENS:
+            few(args, step, thread, threads)
+        else:
+            many(args, step, thread, threads)
+
+    return float_matmul
+
+
+def _make_few(fmt):
+    """Few tokens: rows are read as they lie in the file.
+
+    The last tile overlaps the one before it where there are not enough for another.
+    """
+    tiles = {(r, t): make_float_tile(fmt, r, t) for r in (MANY_ROWS, 1) for t in (MANY_TOKENS, 1)}
+    many, many_rows = tiles[MANY_ROWS, MANY_TOKENS], tiles[MANY_ROWS, 1]
+    many_tokens, one = tiles[1, MANY_TOKENS], tiles[1, 1]
+    finish_tile = _make_finish(fmt)
+
+    @inline
+    def few(args, step, thread, threads):
         tokens = step[args[0]]
         w_bytes, x_bytes, whole = args[6], args[2], args[8] // 8 * 8
         sums = step[SCRATCH] + thread * SCRATCH_BYTES
@@ -117,9 +134,74 @@ def make_float_matmul(type_id):
                     many_tokens(w, w_bytes, x, x_bytes, whole, sums)
                 else:
                     one(w, w_bytes, x, x_bytes, whole, sums)
-                finish_tile(args, sums, row, rows, token, wide)
+                row_bytes = wide * PARTIAL_BYTES
+                finish_tile(args, sums, row_bytes, PARTIAL_BYTES, row, rows, token, wide)
 
-    return float_matmul
+    return few
+
+
+def _make_many(fmt):
+    """Many tokens: some rows are widened into a panel once and used for a block of them."""
+    fill, element = make_float_fill(fmt, PANEL), fmt.type_size
+    tile_one, tile_many = make_float_panel_tile(PANEL, 1), make_float_panel_tile(PANEL, TILE_TOKENS)
+    finish_tile = _make_finish(fmt)
+    token_bytes, panel_rows = PANEL.record_bytes, PANEL.rows
+
+    @inline
+    def many(args, step, thread, threads):
+        tokens, x_bytes, whole = step[args[0]], args[2], args[8] // 8 * 8
+        panel = step[SCRATCH] + thread * SCRATCH_BYTES
+        sums = panel + PANEL_BYTES
+        begin, end = split(args[7], thread, threads)
+        for t0 in range(0, tokens, TOKEN_BLOCK):
+            count = min(TOKEN_BLOCK, tokens - t0)
+            for row in range(begin, end, panel_rows):
+                rows = min(panel_rows, end - row)
+                zeros = pointer(sums, np.float32)
+                for i in range(count * token_bytes // 4):
+                    zeros[i] = np.float32(0.0)
+                for k0 in range(0, whole, PANEL_COLUMNS):
+                    records = min(PANEL_COLUMNS, whole - k0) // 8
+                    w = args[5] + row * args[6] + k0 * element
+                    fill(panel, w, args[6], rows - 1, records)
+                    x = args[1] + t0 * x_bytes + 4 * k0
+                    t = 0
+                    while t + TILE_TOKENS <= count:
+                        at = sums + t * token_bytes
+                        tile_many(panel, x + t * x_bytes, x_bytes, at, records)
+                        t += TILE_TOKENS
+                    while t < count:
+                        at = sums + t * token_bytes
+                        tile_one(panel, x + t * x_bytes, x_bytes, at, records)
+                        t += 1
+                finish_tile(args, sums, PARTIAL_BYTES, token_bytes, row, rows, t0, count)
+
+    return many
+
+
+def _make_finish(fmt):
+    load_head, element = LOADS[fmt.name][1], fmt.type_size
+
+    @inline
+    def finish_tile(args, sums, row_bytes, token_bytes, row, rows, token, tokens):
+        """Adds the last columns, sums the lanes, and writes the results.
+
+        sums: 8 partial sums for each row and token, row_bytes and token_bytes apart.
+        """
+        y, columns = pointer(args[3], np.float32), args[8]
+        whole = columns // 8 * 8
+        for t in range(tokens):
+            for r in range(rows):
+                total = load_f32(sums + r * row_bytes + t * token_bytes)
+                if whole < columns:
+                    w = args[5] + (row + r) * args[6] + whole * element
+                    x = args[1] + (token + t) * args[2] + 4 * whole
+                    rest = columns - whole
+                    total = fma(load_head(w, rest), load_f32_head(x, rest), total)
+                value = finish(sum_lanes(total), args[9], args[10], row + r)
+                y[(token + t) * args[4] + row + r] = value
+
+    return finish_tile
 
 
 KERNELS = {"float_matmul": make_float_matmul}

@@ -63,6 +63,19 @@ def test_product_of_each_format(backends: Mapping[int, CpuBackend], fmt: Format)
     assert_rows_agree(backends, b.finish(logits=b.matmul(rows_of(b, x), weight)))
 
 
+@pytest.mark.parametrize("name", ["F32", "F16", "BF16"])
+@pytest.mark.parametrize(("columns", "rows"), [(1053, 29), (5, 1), (512, 12)])
+def test_products_of_floats_of_any_size(
+    backends: Mapping[int, CpuBackend], name: str, columns: int, rows: int
+) -> None:
+    rng = np.random.default_rng(8)
+    x, weight = whole_numbers(rng, VOCABULARY, columns), random_weight(rng, rows, columns, name)
+    b = Builder()
+    got = assert_rows_agree(backends, b.finish(logits=b.matmul(rows_of(b, x), weight)))
+    numbers = dequantize_rows(weight.format, weight.data).astype(np.float64)
+    assert np.all(np.abs(got - x @ numbers.T) <= 1e-5 * (np.abs(x) @ np.abs(numbers).T))
+
+
 @pytest.mark.parametrize("name", ["Q5_K", "IQ2_S"])
 def test_a_format_needs_no_reader_of_strips(
     backend: CpuBackend, monkeypatch: pytest.MonkeyPatch, name: str
