@@ -114,11 +114,21 @@ class _Product:
         return e.fma(minimum, self._field(x, block, at, F32), acc)
 
 
-def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int) -> Any:
+def _token_rows(e: Emit, x: Any, x_bytes: Any, tokens: int, is_listed: bool) -> list[Any]:
+    """Addresses of activation rows that lie x_bytes apart from x on; or, of rows that lie anywhere,
+    x_bytes behind the addresses in the list at x.
+    """
+    if is_listed:
+        return [e.b.add(e.load(e.at(x, 8 * t), I64, 8), x_bytes) for t in range(tokens)]
+    return [e.b.add(x, e.b.mul(x_bytes, I64(t))) for t in range(tokens)]
+
+
+def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int, is_listed: bool = False) -> Any:
     """direct(weight, row_bytes, first, last, x, x_bytes, sums, blocks): a whole strip's product.
 
     Reads `lanes` rows from `first` on as they lie in the file and writes (tokens, lanes) float32.
-    blocks: format blocks per row. Lines of the next strip are asked for on the way.
+    x, x_bytes: see _token_rows. blocks: format blocks per row. Lines of the next strip are asked
+    for on the way.
     """
 
     def body(
@@ -127,7 +137,7 @@ def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int) -> Any:
     ) -> None:  # fmt: skip
         e = Emit(b, lanes)
         rows = _row_addresses(e, weight, row_bytes, first, last)
-        xs = [b.add(x, b.mul(x_bytes, I64(t))) for t in range(tokens)]
+        xs = _token_rows(e, x, x_bytes, tokens, is_listed)
         product = _Product(e, strip, fmt.group_size)
         parts = COLUMNS // fmt.group_size
         zero = ir.Constant(e.floats_type, [0.0] * lanes)
@@ -211,11 +221,11 @@ def make_fill(fmt: Format, strip: Strip, shape: PanelShape) -> Any:
     return fixed_intrinsic(types.void, *[types.int64] * 7)(body)
 
 
-def make_tile(strip: Strip, shape: PanelShape, tokens: int) -> Any:
+def make_tile(strip: Strip, shape: PanelShape, tokens: int, is_listed: bool = False) -> Any:
     """tile(panel, x, x_bytes, sums, sums_bytes, records): adds a panel's product to `sums`.
 
-    x: the first of `tokens` activation rows, at the panel's first column. sums: (tokens, strips,
-    lanes) float32, tokens `sums_bytes` apart.
+    x, x_bytes: where `tokens` activation rows are, from the panel's first column on; see
+    _token_rows. sums: (tokens, strips, lanes) float32, tokens `sums_bytes` apart.
     """
 
     def body(
@@ -224,7 +234,7 @@ def make_tile(strip: Strip, shape: PanelShape, tokens: int) -> Any:
         e = Emit(b, shape.lanes)
         product = _Product(e, strip, shape.group_size)
         each = [(t, s) for t in range(tokens) for s in range(shape.strips)]
-        xs = [b.add(x, b.mul(x_bytes, I64(t))) for t in range(tokens)]
+        xs = _token_rows(e, x, x_bytes, tokens, is_listed)
         places = {
             (t, s): e.at(b.add(sums, b.mul(sums_bytes, I64(t))), shape.vector_bytes * s)
             for t, s in each

@@ -23,6 +23,7 @@ from edgellm.kernels.cpu.ops.panel import (
     VECTOR_BYTES,
     block_product,
     clear,
+    in_pieces,
 )
 from edgellm.kernels.cpu.simd import load_f32, splat_f32, store_f32
 from edgellm.kernels.formats import by_id
@@ -47,37 +48,9 @@ def write_strip(sums, lanes, count, between, y, stride, bias, scale):
             store_f32(y + 4 * t * stride + i, value)
 
 
-def _in_pieces(pieces, lanes):
-    """run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens): one strip times
-    tokens t and up, as many at once as there is a function for.
-    """
-
-    @inline
-    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens):
-        pass
-
-    for count in sorted(pieces):
-        run = _before(count, pieces[count], 4 * lanes, run)
-    return run
-
-
-def _before(count, direct, sums_bytes, rest):
-    """Tokens in pieces of `count` while there are so many, then the rest."""
-
-    @inline
-    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens):
-        while t + count <= tokens:
-            here, at = x + t * x_bytes, sums + t * sums_bytes
-            direct(weight, row_bytes, first, last, here, x_bytes, at, blocks)
-            t += count
-        rest(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens)
-
-    return run
-
-
 def _make_by_strips(fmt, lanes, pieces):
     """Few tokens: every strip is read once as it lies in the file."""
-    block_size, run = fmt.block_size, _in_pieces(pieces, lanes)
+    block_size, run = fmt.block_size, in_pieces(pieces, lanes, is_listed=False)
 
     @inline
     def by_strips(args, step, thread, threads):

@@ -13,21 +13,27 @@ from edgellm.kernels.cpu.layout import (
 from edgellm.kernels.cpu.ops.common import f32, inline, split
 from edgellm.kernels.cpu.ops.float_matmul import make_dots
 from edgellm.kernels.cpu.ops.panel import (
+    DIRECT_TOKENS,
     END_OF_SCRATCH,
     LANES,
     NARROW_TOKENS,
     PANEL_AT,
     PANEL_COLUMNS,
+    PANEL_STRIPS,
     SUMS_AT,
     SUMS_BYTES,
     TOKEN_BLOCK,
+    VECTOR_BYTES,
     block_product,
     clear,
+    in_pieces,
 )
 from edgellm.kernels.cpu.simd import pointer
 from edgellm.kernels.formats import by_id
 
-PAIRS_AT = END_OF_SCRATCH  # int64 per (token, rank) of the expert at hand
+# Of the expert at hand: int64 per (token, rank), then the addresses of their activation rows.
+PAIRS_AT = END_OF_SCRATCH
+SOURCES_AT = PAIRS_AT + 8 * TOKEN_BLOCK
 
 
 @inline
@@ -63,59 +69,10 @@ def finish_expert(value, bias, scale, expert, rows, row):
 
 def make_moe_matmul(type_id):
     fmt = by_id(int(type_id))
-    block_size, type_size = fmt.block_size, fmt.type_size
-    product = block_product(fmt)
-    fill, tile_one, direct = product.fill, product.tile_one, product.narrow.get(1, _no_direct)
-    direct_tokens = NARROW_TOKENS if product.narrow else 0
-
-    @inline
-    def source(args, pair):
-        """Where the int8 row of a (token, rank) lies."""
-        token, rank = pair // args[14], pair % args[14]
-        part = args[8] // ACTIVATION_BLOCK * ACTIVATION_BYTES if args[2] != args[8] else 0
-        return args[0] + token * args[1] + rank * part
-
-    @inline
-    def write(args, expert, pair, first, lanes, sums):
-        """The sums of a strip of rows from `first` on, to the part of a (token, rank)."""
-        y, values, rows = pointer(args[3], np.float32), pointer(sums, np.float32), args[7]
-        start = pair // args[14] * args[4] + pair % args[14] * rows
-        for r in range(min(lanes, rows - first)):
-            value = finish_expert(values[r], args[10], args[11], expert, rows, first + r)
-            y[start + first + r] = value
-
-    @inline
-    def by_strips(args, expert, weight, pairs, count, sums, thread, threads):
-        """Few tokens: every strip is read once as it lies in the file."""
-        rows, blocks = args[7], args[8] // block_size
-        begin, end = split((rows + NARROW - 1) // NARROW, thread, threads)
-        for strip in range(begin, end):
-            first = NARROW * strip
-            for t in range(count):
-                x = source(args, pairs[t])
-                direct(weight, args[6], first, rows - 1, x, args[1], sums, blocks)
-                write(args, expert, pairs[t], first, NARROW, sums)
-
-    @inline
-    def by_panels(args, expert, weight, pairs, count, scratch, thread, threads):
-        """Many tokens: a panel is unpacked once and used for all of them."""
-        rows, columns, sums = args[7], args[8], scratch + SUMS_AT
-        begin, end = split((rows + LANES - 1) // LANES, thread, threads)
-        for strip in range(begin, end):
-            first = LANES * strip
-            clear(sums, count)
-            for k0 in range(0, columns, PANEL_COLUMNS):
-                width = min(PANEL_COLUMNS, columns - k0)
-                blocks = weight + k0 // block_size * type_size
-                fill(scratch, blocks, args[6], first, rows - 1, 0, width // block_size)
-                at = k0 // ACTIVATION_BLOCK * ACTIVATION_BYTES
-                for t in range(count):
-                    tile_one(
-                        scratch + PANEL_AT, source(args, pairs[t]) + at, args[1],
-                        sums + t * SUMS_BYTES, SUMS_BYTES, width // ACTIVATION_BLOCK,
-                    )  # fmt: skip
-            for t in range(count):
-                write(args, expert, pairs[t], first, LANES, sums + t * SUMS_BYTES)
+    product = block_product(fmt, is_listed=True)
+    by_panels, has_strips = _make_by_panels(fmt, product), bool(product.wide)
+    by_narrow = _make_by_strips(fmt, NARROW, product.narrow)
+    by_wide = _make_by_strips(fmt, LANES, product.wide)
 
     def moe_matmul(args, step, thread, threads):
         """args: x, x row bytes, x columns, y, y stride, weight, weight row bytes, rows per expert,
@@ -124,24 +81,93 @@ def make_moe_matmul(type_id):
         """
         top_k, tokens = args[14], step[NUM_TOKENS]
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
-        pairs = pointer(scratch + PAIRS_AT, np.int64)
+        pairs, sources = pointer(scratch + PAIRS_AT, np.int64), scratch + SOURCES_AT
         for expert in range(args[9]):
-            weight = args[5] + expert * args[15]
             item = 0
             while item < tokens * top_k:
                 count, item = gather_pairs(args[12], args[13], tokens, top_k, expert, item, pairs)
-                if count > direct_tokens:
-                    by_panels(args, expert, weight, pairs, count, scratch, thread, threads)
-                elif count > 0:
-                    sums = scratch + SUMS_AT
-                    by_strips(args, expert, weight, pairs, count, sums, thread, threads)
+                list_sources(args, pairs, count, pointer(sources, np.int64))
+                if has_strips and count <= NARROW_TOKENS:
+                    by_narrow(args, expert, pairs, sources, count, scratch, thread, threads)
+                elif has_strips and count <= DIRECT_TOKENS:
+                    by_wide(args, expert, pairs, sources, count, scratch, thread, threads)
+                else:
+                    by_panels(args, expert, pairs, sources, count, scratch, thread, threads)
 
     return moe_matmul
 
 
 @inline
-def _no_direct(weight, row_bytes, first, last, x, x_bytes, sums, blocks):
-    """For formats without a reader of strips: never called."""
+def list_sources(args, pairs, count, sources):
+    """Where the int8 row of each (token, rank) lies."""
+    part = args[8] // ACTIVATION_BLOCK * ACTIVATION_BYTES if args[2] != args[8] else 0
+    for i in range(count):
+        sources[i] = args[0] + pairs[i] // args[14] * args[1] + pairs[i] % args[14] * part
+
+
+@inline
+def write_experts(args, expert, pairs, count, first, lanes, sums, sums_bytes):
+    """The sums of a strip of rows from `first` on, to the part of each (token, rank)."""
+    y, rows = pointer(args[3], np.float32), args[7]
+    for t in range(count):
+        values = pointer(sums + t * sums_bytes, np.float32)
+        start = pairs[t] // args[14] * args[4] + pairs[t] % args[14] * rows
+        for r in range(min(lanes, rows - first)):
+            value = finish_expert(values[r], args[10], args[11], expert, rows, first + r)
+            y[start + first + r] = value
+
+
+def _make_by_strips(fmt, lanes, pieces):
+    """Few tokens: every strip is read once as it lies in the file."""
+    block_size, run = fmt.block_size, in_pieces(pieces, lanes, is_listed=True)
+
+    @inline
+    def by_strips(args, expert, pairs, sources, count, scratch, thread, threads):
+        rows, blocks, sums = args[7], args[8] // block_size, scratch + SUMS_AT
+        weight = args[5] + expert * args[15]
+        begin, end = split((rows + lanes - 1) // lanes, thread, threads)
+        for strip in range(begin, end):
+            first = lanes * strip
+            run(weight, args[6], first, rows - 1, sources, 0, sums, blocks, 0, count)
+            write_experts(args, expert, pairs, count, first, lanes, sums, 4 * lanes)
+
+    return by_strips
+
+
+def _make_by_panels(fmt, product):
+    """Many tokens: a panel is unpacked once and used for all of them."""
+    fill, tile_one, tile_many = product.fill, product.tile_one, product.tile_many
+    many, block_size, type_size = product.many, fmt.block_size, fmt.type_size
+
+    @inline
+    def by_panels(args, expert, pairs, sources, count, scratch, thread, threads):
+        rows, columns, sums = args[7], args[8], scratch + SUMS_AT
+        begin, end = split((rows + LANES - 1) // LANES, thread, threads)
+        for strip in range(begin, end, PANEL_STRIPS):
+            clear(sums, count)
+            used = min(PANEL_STRIPS, end - strip)
+            for k0 in range(0, columns, PANEL_COLUMNS):
+                width = min(PANEL_COLUMNS, columns - k0)
+                weight = args[5] + expert * args[15] + k0 // block_size * type_size
+                for which in range(used):
+                    first = LANES * (strip + which)
+                    fill(scratch, weight, args[6], first, rows - 1, which, width // block_size)
+                panel, records = scratch + PANEL_AT, width // ACTIVATION_BLOCK
+                skipped = k0 // ACTIVATION_BLOCK * ACTIVATION_BYTES
+                t = 0
+                while t + many <= count:
+                    at = sums + t * SUMS_BYTES
+                    tile_many(panel, sources + 8 * t, skipped, at, SUMS_BYTES, records)
+                    t += many
+                while t < count:
+                    at = sums + t * SUMS_BYTES
+                    tile_one(panel, sources + 8 * t, skipped, at, SUMS_BYTES, records)
+                    t += 1
+            for which in range(used):
+                first, at = LANES * (strip + which), sums + which * VECTOR_BYTES
+                write_experts(args, expert, pairs, count, first, LANES, at, SUMS_BYTES)
+
+    return by_panels
 
 
 def make_moe_float_matmul(type_id):

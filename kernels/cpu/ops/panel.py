@@ -60,8 +60,12 @@ class BlockProduct:
     wide: dict[int, Callable[..., None]]
 
 
-def block_product(fmt: Format) -> BlockProduct:
-    """The functions for this format on the processor at hand."""
+def block_product(fmt: Format, is_listed: bool = False) -> BlockProduct:
+    """The functions for this format on the processor at hand.
+
+    is_listed: activation rows lie anywhere; x is the address of a list of their addresses and
+    x_bytes what to add to each.
+    """
     strip = strips(host_isa()).get(fmt.type_id)
     shape = PanelShape(LANES, PANEL_STRIPS, fmt.group_size, fmt.has_min)
     many = 4 if host_isa().vector_registers == 32 else 2
@@ -69,12 +73,18 @@ def block_product(fmt: Format) -> BlockProduct:
     return BlockProduct(
         shape=shape,
         fill=_fill_by_strip(fmt, strip, shape) if strip else _fill_by_row(fmt, shape),
-        tile_one=make_tile(stored, shape, 1),
-        tile_many=make_tile(stored, shape, many),
+        tile_one=make_tile(stored, shape, 1, is_listed),
+        tile_many=make_tile(stored, shape, many, is_listed),
         many=many,
-        narrow={n: make_direct(fmt, strip, n, NARROW) for n in NARROW_PIECES} if strip else {},
-        wide={n: make_direct(fmt, strip, n, LANES) for n in WIDE_PIECES} if strip else {},
+        narrow=_directs(fmt, strip, NARROW_PIECES, NARROW, is_listed) if strip else {},
+        wide=_directs(fmt, strip, WIDE_PIECES, LANES, is_listed) if strip else {},
     )
+
+
+def _directs(
+    fmt: Format, strip: Strip, pieces: tuple[int, ...], lanes: int, is_listed: bool
+) -> dict[int, Callable[..., None]]:
+    return {n: make_direct(fmt, strip, n, lanes, is_listed) for n in pieces}
 
 
 def _no_reader(*args: Any) -> Any:
@@ -126,6 +136,35 @@ def _fill_by_row(fmt: Format, shape: PanelShape) -> Any:
                 interleave_rows(rows, PANEL_COLUMNS, target, between)
 
     return fill
+
+
+def in_pieces(pieces, lanes, is_listed):
+    """run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens): one strip times
+    tokens t and up, as many at once as there is a function for.
+    """
+
+    @inline
+    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens):
+        pass
+
+    for count in sorted(pieces):
+        run = _before(count, pieces[count], 4 * lanes, is_listed, run)
+    return run
+
+
+def _before(count, direct, sums_bytes, is_listed, rest):
+    """Tokens in pieces of `count` while there are so many, then the rest."""
+
+    @inline
+    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens):
+        between = 8 if is_listed else x_bytes
+        while t + count <= tokens:
+            here, at = x + t * between, sums + t * sums_bytes
+            direct(weight, row_bytes, first, last, here, x_bytes, at, blocks)
+            t += count
+        rest(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens)
+
+    return run
 
 
 @inline
