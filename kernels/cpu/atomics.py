@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba.core import types
 
 from edgellm.kernels.cpu.isa import host_isa
-from edgellm.kernels.cpu.simd import I8, I32, I64, Pointer, emit_call, fixed_intrinsic
+from edgellm.kernels.cpu.simd import I8, I32, I64, Pointer, emit_call, fixed_intrinsic, prefetch
 
 WORD = Pointer(types.int64)
 FLUSH_TO_ZERO = 0x8040  # MXCSR: results and operands that are denormal count as zero
@@ -49,8 +49,7 @@ def pause(b: Any) -> None:
 @fixed_intrinsic(types.void, types.int64)
 def ask_for(b: Any, address: Any) -> None:
     """Has the line at an address brought to the second-level cache, if it is in memory."""
-    byte = b.inttoptr(address, I8.as_pointer())
-    emit_call(b, "llvm.prefetch.p0", ir.VoidType(), [byte, I32(0), I32(2), I32(1)])
+    prefetch(b, address, 2)
 
 
 @fixed_intrinsic(types.void, types.int64, WORD, WORD, types.int64, types.int64)

@@ -87,12 +87,6 @@ class Emit:
         one = self.b.insert_element(empty, self.load(address, kind), I32(0))
         return self.b.shuffle_vector(one, empty, ir.Constant(self.dwords_type, [0] * self.lanes))
 
-    def prefetch(self, address: Any, level: int) -> None:
-        """Asks for a line, to be kept in the cache of this level, 1 to 3, and those above."""
-        byte = self.b.inttoptr(address, I8.as_pointer())
-        args = [byte, I32(0), I32(4 - level), I32(1)]
-        emit_call(self.b, "llvm.prefetch.p0", ir.VoidType(), args)
-
     # ------------------------------------------------------------ one value per row
 
     def dwords(self, rows: list[Any], offset: int) -> Any:

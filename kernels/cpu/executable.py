@@ -28,6 +28,7 @@ class Executable:
 
     def __init__(self, program: Program, plan: Plan, library: Library, team: Team) -> None:
         self._program, self._plan, self._library, self._team = program, plan, library, team
+        self._waits = waits(plan.calls)
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
         self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
@@ -85,11 +86,10 @@ class Executable:
         # Powers of two, so that growing is rare.
         capacity = {k: max(self._capacity[k], 1 << (n - 1).bit_length()) for k, n in wanted.items()}
         kept = [self._plan.buffers[value] for value in self._program.outputs.values()]
-        wait_after = waits(self._plan.calls)
-        offsets, size = place(self._plan.calls, wait_after, kept, capacity)
+        offsets, size = place(self._plan.calls, self._waits, kept, capacity)
         arena = aligned_bytes(size)
         table = build_table(
-            self._plan.calls, offsets, arena.ctypes.data, self._library.address, wait_after
+            self._plan.calls, offsets, arena.ctypes.data, self._library.address, self._waits
         )
         # All at once: an interrupt or a lack of memory must not leave a table of another size.
         self._capacity, self._offsets, self._arena, self._table = capacity, offsets, arena, table

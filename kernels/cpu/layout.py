@@ -22,13 +22,18 @@ ADAPTER_SCALES = 12  # float32 (rows, adapters)
 NUM_ADAPTERS = 13
 STEP_WORDS = 16
 
-# The op table: the kernel's address, then its args. The last word is 1 where all threads must have
-# finished before any goes on; those that wait may read ahead in the weights of the next product,
-# whose address and size are in the words before it.
-OP_WORDS = 24
-WAIT = OP_WORDS - 1
-NEXT_WEIGHT = OP_WORDS - 3
-NEXT_BYTES = OP_WORDS - 2
+# The op table: the kernel's address, then its args. WAIT is 1 where all threads must have finished
+# before any goes on; those that wait may read ahead in the weights of the next product, whose
+# address and size are in the words before it. CLAIMED, on a cache line of its own, counts the
+# pieces of a large op that threads took; it is 0 when an op begins. An op that reads LARGE_BYTES of
+# weights is large: one FREE_PART-th of it is cut to pieces, the rest is shared evenly.
+OP_WORDS = 32
+NEXT_WEIGHT = 21
+NEXT_BYTES = 22
+WAIT = 23
+CLAIMED = 24
+LARGE_BYTES = 1 << 22
+FREE_PART = 4
 
 SCRATCH_BYTES = 1 << 20
 LINE = 64  # bytes of a cache line

@@ -11,7 +11,6 @@ from edgellm.kernels.cpu.objects import Library
 from edgellm.kernels.cpu.team import Team
 
 _KEY = ("read",)
-_LINE = 64  # bytes
 
 
 class PlainRead:
@@ -33,7 +32,9 @@ class PlainRead:
         library = Library(cache_root)
         library.load([_KEY])
         self._team = Team(library, threads)
-        self._ranges = np.array([(a.ctypes.data, a.nbytes // _LINE) for a in arrays], np.int64)
+        self._ranges = np.array(
+            [(a.ctypes.data, a.nbytes // layout.LINE) for a in arrays], np.int64
+        )
         self._sums = np.zeros(self._team.threads, np.int64)
         self._table = np.zeros((1, layout.OP_WORDS), np.int64)
         self._table[0, :4] = (
@@ -48,7 +49,7 @@ class PlainRead:
     @property
     def num_bytes(self) -> int:
         """What one run reads."""
-        return _LINE * int(self._ranges[:, 1].sum())
+        return layout.LINE * int(self._ranges[:, 1].sum())
 
     def run(self) -> int:
         """Reads everything once; the sum of all int32 words, modulo 2 ** 32."""

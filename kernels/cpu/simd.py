@@ -127,6 +127,12 @@ def emit_call(builder: Any, name: str, result: ir.Type, args: Any, kinds: Any = 
     return builder.call(function, args)
 
 
+def prefetch(builder: Any, address: Any, level: int) -> None:
+    """Asks for a line, to be kept in the cache of this level, 1 to 3, and those above."""
+    byte = builder.inttoptr(address, I8.as_pointer())
+    emit_call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32(0), I32(4 - level), I32(1)])
+
+
 def _address(builder: Any, value: Any, element: ir.Type) -> Any:
     return builder.inttoptr(value, element.as_pointer())
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgellm.kernels.cpu import layout
+from edgellm.kernels.cpu.memory import aligned_bytes
 from edgellm.kernels.cpu.objects import KernelKey
 from edgellm.kernels.cpu.plan import Buffer, BufferAddress, KernelCall, Partition, buffer_bytes
 from edgellm.kernels.program import Rows
@@ -87,9 +88,11 @@ def build_table(
 ) -> npt.NDArray[np.int64]:
     """int64 (ops, OP_WORDS): the kernel's address, its words, and whether to wait after it.
 
-    Where threads wait, also the weight that is read next.
+    Where threads wait, also the part of a weight that they read next, each its share.
     """
-    table = np.zeros((len(calls), layout.OP_WORDS), np.int64)
+    size = 8 * len(calls) * layout.OP_WORDS
+    table = aligned_bytes(size).view(np.int64).reshape(len(calls), layout.OP_WORDS)
+    table[:] = 0
     for row, call, wait in zip(table, calls, wait_after, strict=True):
         row[0] = kernel_address(call.key)
         for i, word in enumerate(call.words, start=1):
@@ -99,5 +102,8 @@ def build_table(
     for row, call, wait in zip(table[::-1], reversed(calls), reversed(wait_after), strict=True):
         if wait:
             row[layout.NEXT_WEIGHT], row[layout.NEXT_BYTES] = upcoming
-        upcoming = call.weight or upcoming
+        if call.weight:
+            address, size = call.weight
+            free = size // layout.FREE_PART if size >= layout.LARGE_BYTES else 0
+            upcoming = address, size - free
     return table

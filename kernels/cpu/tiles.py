@@ -20,7 +20,7 @@ from numba.core import cgutils, types
 from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.dot import Dot, pin_all
 from edgellm.kernels.cpu.emit import Emit, splat
-from edgellm.kernels.cpu.simd import F32, I32, I64, fixed_intrinsic
+from edgellm.kernels.cpu.simd import F32, I32, I64, fixed_intrinsic, prefetch
 from edgellm.kernels.cpu.strips import Strip
 from edgellm.kernels.formats import Format
 
@@ -159,7 +159,7 @@ def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int, is_listed: b
                     len(lines) * number // groups : len(lines) * (number + 1) // groups
                 ]:
                     for level, ahead in PREFETCHES:
-                        e.prefetch(e.at(line, ahead), level)
+                        prefetch(b, e.at(line, ahead), level)
                 where = divmod(group, parts)
                 dots = [product.dot(xt, *where) for xt in x_here]
                 for j, w in enumerate(vectors):

@@ -43,6 +43,7 @@ from edgellm.kernels.cpu.ops.attention_tile import (
 )
 from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, number as number_of
 from edgellm.kernels.cpu.ops.quantize import quantize_row
+from edgellm.kernels.cpu.ops.shares import next_item
 from edgellm.kernels.cpu.simd import (
     first_lane,
     load_f32_head,
@@ -165,7 +166,7 @@ def make_attention(key_type, value_type):
         maxima = pointer(scratch + MAXIMA_AT, np.float32)
         sums = pointer(scratch + SUMS_AT, np.float32)
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
-        item = 0
+        item, own_item = 0, thread
         for sequence in range(step[NUM_SEQS]):
             begin, end = i32(step[QUERY_START], sequence), i32(step[QUERY_START], sequence + 1)
             row_of_tables = args[6] * step[NUM_SEQS] + sequence
@@ -175,8 +176,9 @@ def make_attention(key_type, value_type):
                 count = min(tokens, end - token)
                 for part in range(kv_heads * splits):
                     item += 1
-                    if item % threads != thread:
+                    if item - 1 != own_item:
                         continue
+                    own_item = next_item(args, own_item, threads)
                     kv_head, first = part // splits, part % splits * heads
                     used = min(heads, per_group - first)
                     rows = prepare(args, scratch, token, count, kv_head, first, used)

@@ -18,7 +18,7 @@ from edgellm.kernels.cpu.atomics import (
     restore_float_mode,
     set_float_mode,
 )
-from edgellm.kernels.cpu.layout import LINE, NEXT_BYTES, NEXT_WEIGHT, OP_WORDS, WAIT
+from edgellm.kernels.cpu.layout import CLAIMED, LINE, NEXT_BYTES, NEXT_WEIGHT, OP_WORDS, WAIT
 from edgellm.kernels.cpu.ops.common import inline, split
 from edgellm.kernels.cpu.simd import offset, pointer
 from edgellm.kernels.cpu.team_words import (
@@ -49,13 +49,16 @@ MOST_AHEAD = 1 << 18  # bytes that a waiting thread asks for: they must stay in 
 
 
 @inline
-def barrier(team, threads, ahead, end):
+def barrier(team, threads, done, num_done, ahead, end):
     """Returns once all threads have come here. The last one opens the next generation.
 
-    Who waits asks for the memory from `ahead` to `end`; returns how far that went.
+    done: the rows of the ops since the last barrier, whose counts of pieces become 0 again. Who
+    waits asks for the memory from `ahead` to `end`; returns how far that went.
     """
     generation = atomic_load(offset(team, GENERATION))
     if atomic_add(offset(team, ARRIVED), 1) == threads - 1:
+        for op in range(num_done):
+            done[op * OP_WORDS + CLAIMED] = 0
         atomic_store(offset(team, ARRIVED), 0)
         atomic_store(offset(team, GENERATION), generation + 1)
         return ahead
@@ -79,7 +82,7 @@ def run_ops(team, thread, threads):
     mode = set_float_mode()
     table = pointer(team[TABLE], np.int64)
     step = pointer(team[STEP], np.int64)
-    weight, ahead, end = 0, 0, 0
+    weight, ahead, end, first = 0, 0, 0, 0
     for op in range(team[NUM_OPS]):
         row = offset(table, op * OP_WORDS)
         call_kernel(row[0], offset(row, 1), step, thread, threads)
@@ -89,7 +92,9 @@ def run_ops(team, thread, threads):
                 begin, end = split(row[NEXT_BYTES], thread, threads)
                 ahead = weight + begin
                 end = min(weight + end, ahead + MOST_AHEAD)
-            ahead = barrier(team, threads, ahead, end)
+            done = offset(table, first * OP_WORDS)
+            ahead = barrier(team, threads, done, op + 1 - first, ahead, end)
+            first = op + 1
     restore_float_mode(mode)
 
 

@@ -12,7 +12,8 @@ from edgellm.kernels.cpu.float_tile import (
 )
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import SCRATCH, SCRATCH_BYTES
-from edgellm.kernels.cpu.ops.common import f32, inline, split
+from edgellm.kernels.cpu.ops.common import f32, inline
+from edgellm.kernels.cpu.ops.shares import first_share, next_share
 from edgellm.kernels.cpu.simd import (
     fma,
     load_bf16,
@@ -113,11 +114,11 @@ def _make_few(fmt):
     finish_tile = _make_finish(fmt)
 
     @inline
-    def few(args, step, thread, threads):
+    def by_rows(args, step, thread, begin, end):
+        """All tokens times rows [begin, end)."""
         tokens = step[args[0]]
         w_bytes, x_bytes, whole = args[6], args[2], args[8] // 8 * 8
         sums = step[SCRATCH] + thread * SCRATCH_BYTES
-        begin, end = split(args[7], thread, threads)
         rows = MANY_ROWS if end - begin >= MANY_ROWS else 1
         wide = MANY_TOKENS if tokens >= MANY_TOKENS else 1
         for first in range(begin, end, rows):
@@ -137,6 +138,16 @@ def _make_few(fmt):
                 row_bytes = wide * PARTIAL_BYTES
                 finish_tile(args, sums, row_bytes, PARTIAL_BYTES, row, rows, token, wide)
 
+    @inline
+    def few(args, step, thread, threads):
+        rows, size = args[7], args[7] * args[6]
+        begin, end = first_share(rows, size, thread, threads)
+        while True:
+            by_rows(args, step, thread, begin, end)
+            begin, end = next_share(args, rows, size, threads)
+            if begin == end:
+                break
+
     return few
 
 
@@ -148,11 +159,11 @@ def _make_many(fmt):
     token_bytes, panel_rows = PANEL.record_bytes, PANEL.rows
 
     @inline
-    def many(args, step, thread, threads):
+    def by_panels(args, step, thread, begin, end):
+        """All tokens times rows [begin, end)."""
         tokens, x_bytes, whole = step[args[0]], args[2], args[8] // 8 * 8
         panel = step[SCRATCH] + thread * SCRATCH_BYTES
         sums = panel + PANEL_BYTES
-        begin, end = split(args[7], thread, threads)
         for t0 in range(0, tokens, TOKEN_BLOCK):
             count = min(TOKEN_BLOCK, tokens - t0)
             for row in range(begin, end, panel_rows):
@@ -175,6 +186,17 @@ def _make_many(fmt):
                         tile_one(panel, x + t * x_bytes, x_bytes, at, records)
                         t += 1
                 finish_tile(args, sums, PARTIAL_BYTES, token_bytes, row, rows, t0, count)
+
+    @inline
+    def many(args, step, thread, threads):
+        rows, size = args[7], args[7] * args[6] * step[args[0]]
+        panels = (rows + panel_rows - 1) // panel_rows
+        begin, end = first_share(panels, size, thread, threads)
+        while True:
+            by_panels(args, step, thread, begin * panel_rows, min(end * panel_rows, rows))
+            begin, end = next_share(args, panels, size, threads)
+            if begin == end:
+                break
 
     return many
 

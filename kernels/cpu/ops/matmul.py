@@ -9,7 +9,7 @@ from edgellm.kernels.cpu.layout import (
     SCRATCH,
     SCRATCH_BYTES,
 )
-from edgellm.kernels.cpu.ops.common import f32, inline, split
+from edgellm.kernels.cpu.ops.common import f32, inline
 from edgellm.kernels.cpu.ops.panel import (
     DIRECT_TOKENS,
     LANES,
@@ -25,6 +25,7 @@ from edgellm.kernels.cpu.ops.panel import (
     clear,
     in_pieces,
 )
+from edgellm.kernels.cpu.ops.shares import first_share, next_share
 from edgellm.kernels.cpu.simd import load_f32, splat_f32, store_f32
 from edgellm.kernels.formats import by_id
 
@@ -56,13 +57,18 @@ def _make_by_strips(fmt, lanes, pieces):
     def by_strips(args, step, thread, threads):
         tokens, rows, blocks = step[args[0]], args[7], args[8] // block_size
         sums = step[SCRATCH] + thread * SCRATCH_BYTES + SUMS_AT
-        begin, end = split((rows + lanes - 1) // lanes, thread, threads)
-        for strip in range(begin, end):
-            first = lanes * strip
-            run(args[5], args[6], first, rows - 1, args[1], args[2], sums, blocks, 0, tokens)
-            bias = args[9] + 4 * first if args[9] else 0
-            y = args[3] + 4 * first
-            write_strip(sums, lanes, tokens, 4 * lanes, y, args[4], bias, args[10])
+        strips, size = (rows + lanes - 1) // lanes, rows * args[6]
+        begin, end = first_share(strips, size, thread, threads)
+        while True:
+            for strip in range(begin, end):
+                first = lanes * strip
+                run(args[5], args[6], first, rows - 1, args[1], args[2], sums, blocks, 0, tokens)
+                bias = args[9] + 4 * first if args[9] else 0
+                y = args[3] + 4 * first
+                write_strip(sums, lanes, tokens, 4 * lanes, y, args[4], bias, args[10])
+            begin, end = next_share(args, strips, size, threads)
+            if begin == end:
+                break
 
     return by_strips
 
@@ -72,11 +78,12 @@ def _make_by_panels(fmt, product):
     fill, tile_one, tile_many = product.fill, product.tile_one, product.tile_many
     many, block_size, type_size = product.many, fmt.block_size, fmt.type_size
 
-    def by_panels(args, step, thread, threads):
+    @inline
+    def by_panels(args, step, thread, begin, end):
+        """All tokens times strips [begin, end)."""
         tokens, x_bytes, rows, columns = step[args[0]], args[2], args[7], args[8]
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
         sums = scratch + SUMS_AT
-        begin, end = split((rows + LANES - 1) // LANES, thread, threads)
         for t0 in range(0, tokens, TOKEN_BLOCK):
             count = min(TOKEN_BLOCK, tokens - t0)
             for strip in range(begin, end, PANEL_STRIPS):
@@ -111,11 +118,21 @@ def _make_by_panels(fmt, product):
                     at = sums + which * VECTOR_BYTES
                     write_strip(at, LANES, count, SUMS_BYTES, out, args[4], bias, args[10])
 
-    return by_panels
+    def share(args, step, thread, threads):
+        strips, size = (args[7] + LANES - 1) // LANES, args[7] * args[6] * step[args[0]]
+        panels = (strips + PANEL_STRIPS - 1) // PANEL_STRIPS
+        begin, end = first_share(panels, size, thread, threads)
+        while True:
+            by_panels(args, step, thread, begin * PANEL_STRIPS, min(end * PANEL_STRIPS, strips))
+            begin, end = next_share(args, panels, size, threads)
+            if begin == end:
+                break
+
+    return share
 
 
 def make_matmul(type_id):
-    """Each thread does a contiguous range of strips for all tokens.
+    """Each thread does ranges of strips for all tokens.
 
     Args: row-count word, x, x row bytes, y, y stride, weight, weight row bytes, rows, columns,
     bias, scale.

@@ -28,6 +28,7 @@ from edgellm.kernels.cpu.ops.panel import (
     clear,
     in_pieces,
 )
+from edgellm.kernels.cpu.ops.shares import next_item
 from edgellm.kernels.cpu.simd import pointer
 from edgellm.kernels.formats import by_id
 
@@ -77,22 +78,31 @@ def make_moe_matmul(type_id):
     def moe_matmul(args, step, thread, threads):
         """args: x, x row bytes, x columns, y, y stride, weight, weight row bytes, rows per expert,
         columns, experts, bias, scale, routing or 0, routing stride, top_k, bytes from one expert
-        to the next. Without routing rank r goes to expert r.
+        to the next. Without routing rank r goes to expert r. An item is a part of the rows of an
+        expert that is used, as many parts as threads.
         """
         top_k, tokens = args[14], step[NUM_TOKENS]
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
         pairs, sources = pointer(scratch + PAIRS_AT, np.int64), scratch + SOURCES_AT
+        item, own_item = 0, thread
         for expert in range(args[9]):
-            item = 0
-            while item < tokens * top_k:
-                count, item = gather_pairs(args[12], args[13], tokens, top_k, expert, item, pairs)
-                list_sources(args, pairs, count, pointer(sources, np.int64))
-                if has_strips and count <= NARROW_TOKENS:
-                    by_narrow(args, expert, pairs, sources, count, scratch, thread, threads)
-                elif has_strips and count <= DIRECT_TOKENS:
-                    by_wide(args, expert, pairs, sources, count, scratch, thread, threads)
-                else:
-                    by_panels(args, expert, pairs, sources, count, scratch, thread, threads)
+            seen = 0
+            while seen < tokens * top_k:
+                count, seen = gather_pairs(args[12], args[13], tokens, top_k, expert, seen, pairs)
+                if count == 0:
+                    continue
+                if own_item < item + threads:
+                    list_sources(args, pairs, count, pointer(sources, np.int64))
+                while own_item < item + threads:
+                    part = own_item - item
+                    if has_strips and count <= NARROW_TOKENS:
+                        by_narrow(args, expert, pairs, sources, count, scratch, part, threads)
+                    elif has_strips and count <= DIRECT_TOKENS:
+                        by_wide(args, expert, pairs, sources, count, scratch, part, threads)
+                    else:
+                        by_panels(args, expert, pairs, sources, count, scratch, part, threads)
+                    own_item = next_item(args, own_item, threads)
+                item += threads
 
     return moe_matmul
 
@@ -122,10 +132,10 @@ def _make_by_strips(fmt, lanes, pieces):
     block_size, run = fmt.block_size, in_pieces(pieces, lanes, is_listed=True)
 
     @inline
-    def by_strips(args, expert, pairs, sources, count, scratch, thread, threads):
+    def by_strips(args, expert, pairs, sources, count, scratch, part, parts):
         rows, blocks, sums = args[7], args[8] // block_size, scratch + SUMS_AT
         weight = args[5] + expert * args[15]
-        begin, end = split((rows + lanes - 1) // lanes, thread, threads)
+        begin, end = split((rows + lanes - 1) // lanes, part, parts)
         for strip in range(begin, end):
             first = lanes * strip
             run(weight, args[6], first, rows - 1, sources, 0, sums, blocks, 0, count)
@@ -140,9 +150,9 @@ def _make_by_panels(fmt, product):
     many, block_size, type_size = product.many, fmt.block_size, fmt.type_size
 
     @inline
-    def by_panels(args, expert, pairs, sources, count, scratch, thread, threads):
+    def by_panels(args, expert, pairs, sources, count, scratch, part, parts):
         rows, columns, sums = args[7], args[8], scratch + SUMS_AT
-        begin, end = split((rows + LANES - 1) // LANES, thread, threads)
+        begin, end = split((rows + LANES - 1) // LANES, part, parts)
         for strip in range(begin, end, PANEL_STRIPS):
             clear(sums, count)
             used = min(PANEL_STRIPS, end - strip)

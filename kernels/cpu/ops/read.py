@@ -9,26 +9,24 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 
+from edgellm.kernels.cpu.layout import LINE
 from edgellm.kernels.cpu.ops.common import split
 from edgellm.kernels.cpu.simd import (
-    I8,
     I32,
-    emit_call,
     fixed_intrinsic,
     i32x8,
     pointer,
+    prefetch,
     sum_lanes_i32,
 )
 
-LINE = 64  # bytes
 AHEAD = 64 * LINE  # asked for before it is read; what the processor does by itself is slower
 
 
 @fixed_intrinsic(i32x8, types.int64)
 def line_sum(b: Any, address: Any) -> Any:
     """One line's two vectors of int32, added; the line AHEAD bytes later is asked for."""
-    ahead = b.inttoptr(b.add(address, address.type(AHEAD)), I8.as_pointer())
-    emit_call(b, "llvm.prefetch.p0", ir.VoidType(), [ahead, I32(0), I32(3), I32(1)])
+    prefetch(b, b.add(address, address.type(AHEAD)), 1)
     line = b.inttoptr(address, i32x8.llvm.as_pointer())
     halves = [b.load(b.gep(line, [I32(half)])) for half in range(2)]
     for half in halves:

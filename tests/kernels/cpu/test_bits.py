@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from edgellm.kernels.cpu import CpuBackend
+from edgellm.kernels.cpu.layout import LARGE_BYTES
 from edgellm.kernels.cpu.ops import panel
-from edgellm.kernels.formats import Format, dequantize_rows
+from edgellm.kernels.formats import Format, by_name, dequantize_rows
 from edgellm.kernels.kv import BLOCK_SIZE, KVStorage
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import ATTENTION_TILE, Program, Value, Weight
@@ -74,6 +75,23 @@ def test_products_of_floats_of_any_size(
     got = assert_rows_agree(backends, b.finish(logits=b.matmul(rows_of(b, x), weight)))
     numbers = dequantize_rows(weight.format, weight.data).astype(np.float64)
     assert np.all(np.abs(got - x @ numbers.T) <= 1e-5 * (np.abs(x) @ np.abs(numbers).T))
+
+
+@pytest.mark.parametrize(("name", "columns"), [("Q8_0", 2048), ("F32", 1024)])
+def test_every_piece_of_a_large_product_is_done_each_time(
+    backends: Mapping[int, CpuBackend], name: str, columns: int
+) -> None:
+    rng = np.random.default_rng(9)
+    weight = random_weight(rng, LARGE_BYTES // by_name(name).row_bytes(columns) + 5, columns, name)
+    b = Builder()
+    x = rows_of(b, normal(rng, VOCABULARY, columns))
+    program = b.finish(logits=b.matmul(x, weight))
+    expected = backends[1].load(program, storage(program, 0)).run(tokens(range(VOCABULARY)))
+    for backend in backends.values():
+        executable = backend.load(program, storage(program, 0))
+        for count in (1, 1, 5, VOCABULARY, VOCABULARY, 1):
+            got = executable.run(tokens(range(count)))["logits"]
+            assert_same_bits(got, expected["logits"][:count])
 
 
 @pytest.mark.parametrize("name", ["Q5_K", "IQ2_S"])

@@ -31,6 +31,7 @@ from edgellm.kernels.cpu.isa import (
     variant,
 )
 from edgellm.kernels.cpu.ops.panel import block_product
+from edgellm.kernels.cpu.simd import prefetch
 from edgellm.kernels.cpu.strips import strips
 from edgellm.kernels.formats import by_id, by_name
 from edgellm.kernels.ops import Builder
@@ -231,7 +232,7 @@ def arm_assembly(isa: Isa, lanes: int, type_id: int) -> str:
             dot.add(w, b.bitcast(e.splat_load(e.at(x, at), ir.IntType(32)), e.bytes_type))
             pin_all(e, [dot])
             at += 4
-        e.prefetch(weight, 1)
+        prefetch(b, weight, 1)
         value = e.fma(block.scale(group), e.to_float(dot.total()), block.scale(group))
         e.store(e.at(out, e.vector_bytes * group), value, 4)
     b.ret_void()

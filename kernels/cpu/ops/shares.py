@@ -1,0 +1,43 @@
+"""How threads share an op: of a large one most evenly, the rest in pieces to whoever is free.
+
+A thread that gets less of its core or of the memory, or has a smaller core, then holds nobody up.
+Small ops are not worth it: what is asked for ahead would often be somebody else's.
+"""
+
+from edgellm.kernels.cpu.atomics import atomic_add
+from edgellm.kernels.cpu.layout import CLAIMED, FREE_PART, LARGE_BYTES
+from edgellm.kernels.cpu.ops.common import inline, split
+from edgellm.kernels.cpu.simd import offset
+
+PIECES = 4  # for each thread
+
+
+@inline
+def first_share(units, size, thread, threads):
+    """The first part [begin, end) of `units` for a thread; size: bytes of all units."""
+    own = units - units // FREE_PART if threads > 1 and size >= LARGE_BYTES else units
+    return split(own, thread, threads)
+
+
+@inline
+def next_share(args, units, size, threads):
+    """Another part that nobody else does; empty when none is left."""
+    if threads == 1 or size < LARGE_BYTES:
+        return 0, 0
+    own = units - units // FREE_PART
+    pieces = min(PIECES * threads, units - own)
+    piece = atomic_add(offset(args, CLAIMED - 1), 1)
+    if piece >= pieces:
+        return 0, 0
+    begin, end = split(units - own, piece, pieces)
+    return own + begin, own + end
+
+
+@inline
+def next_item(args, item, threads):
+    """Which item of an op a thread does after `item`, of items counted from 0; its first has its
+    own number.
+    """
+    if threads == 1:
+        return item + 1
+    return threads + atomic_add(offset(args, CLAIMED - 1), 1)
