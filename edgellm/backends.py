@@ -189,7 +189,7 @@ def _make_cpu(threads: int | None, device: str | None, audiences: Audiences) -> 
     from edgellm.kernels.cpu import CpuBackend
     from edgellm.kernels.cpu.objects import cache_key
 
-    told = _compiling(audiences, "this processor")
+    told = _compiling(audiences, "compiling kernels for this processor; this is done once")
 
     def tell(key: tuple[str, ...], number: int, total: int) -> None:
         told(number, total)
@@ -205,17 +205,19 @@ def _make_opencl(threads: int | None, device: str | None, audiences: Audiences) 
     except ImportError as error:
         raise BackendError(_NO_PYOPENCL.format(error)) from None
     cache = _private(cache_dir() / "opencl", audiences[0].note)
-    return OpenCLBackend(cache, device, on_build=_compiling(audiences, "this device"))
+    note = "the driver makes kernels for this device, which takes longest the first time"
+    return OpenCLBackend(cache, device, on_build=_compiling(audiences, note))
 
 
-def _compiling(audiences: Audiences, processor: str) -> Callable[[int, int], None]:
-    """What takes how many kernels are compiled, and of how many, and tells all who listen then."""
+def _compiling(audiences: Audiences, note: str) -> Callable[[int, int], None]:
+    """What takes how many kernels are made, and of how many, and tells all who listen then; the
+    note once."""
     is_told = False
 
     def tell(done: int, total: int) -> None:
         nonlocal is_told
         if not is_told:
-            audiences[0].note(f"compiling kernels for {processor}; this is done once")
+            audiences[0].note(note)
         is_told = True
         for audience in tuple(audiences):
             audience.count("compiling kernels", done, total)

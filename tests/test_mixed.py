@@ -101,6 +101,42 @@ def test_a_lost_device_fails_the_request_alone(
         np.testing.assert_array_equal(np.asarray(model.logits(IDS)), want)
 
 
+def test_a_failure_that_shows_later_fails_the_request_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drivers report what went wrong in a kernel where the host waits for it."""
+    import pyopencl as cl
+
+    def fail(events: object) -> None:
+        raise cl.RuntimeError("clWaitForEvents failed: EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST")
+
+    greedy = edgellm.SamplingParams(temperature=0, max_tokens=20)
+    with edgellm.load(str(file), backend="opencl", context_length=64) as model:
+        want = model.complete(IDS, greedy).token_ids
+        monkeypatch.setattr(cl, "wait_for_events", fail)
+        with pytest.raises(BackendError, match="in the middle of a step: .*EXEC_STATUS_ERROR"):
+            model.complete(IDS, greedy)
+        monkeypatch.undo()
+        assert model.complete(IDS, greedy).token_ids == want
+
+
+def test_a_driver_that_cannot_build(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(
+        "edgellm.kernels.opencl.context.program_text",
+        lambda key, variant: "__kernel void f() { nonsense; }",
+    )
+    with pytest.raises(BackendError, match=r"cannot build .*\.cl: update it(.|\n)*nonsense"):
+        logits(file, backend="opencl")
+    monkeypatch.setattr(
+        "edgellm.ready.backend_name", lambda name: "opencl" if name == "auto" else name
+    )
+    with edgellm.load(str(file), context_length=64) as model:
+        assert model.info.backend == "cpu"
+    assert "running on the processor instead" in caplog.text
+
+
 def test_auto_falls_back_to_the_processor(
     file: Path, broken: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,10 +43,8 @@ class OpenCLBackend:
         self._warms_up = warms_up
         self._on_build = on_build
         self._context = Context(chosen, variant or variant_of(chosen), cache)
-        if not self._context.can_dot4():  # said to be there, but not for this compiler
-            cut = self._context.variant
-            plain = replace(cut, name=cut.name.split("-")[0], dot4="none")
-            self._context = Context(chosen, plain, cache)
+        if not self._context.compiles():  # said to be there, but not for this compiler
+            self._context = Context(chosen, self._context.variant.plain, cache)
 
     @property
     def name(self) -> str:
@@ -70,7 +67,7 @@ class OpenCLBackend:
         plan = lower(program, kv, self._context)
         executable = Executable(program, plan, self._context)
         if self._warms_up:
-            steps = warming_steps(program, self._context.variant)
+            steps = warming_steps(program, plan)
             build = [partial(self._context.kernel, key) for key in plan.kernels]
             run = [partial(executable.run, batch, given) for batch, given in steps]
             _do([*build, *run], self._on_build)

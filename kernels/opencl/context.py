@@ -22,7 +22,7 @@ from edgellm.kernels.opencl.strips import to_strips
 from edgellm.kernels.opencl.variant import Variant
 from edgellm.kernels.program import Weight
 
-_LANGUAGE, _LANGUAGE_OF_DOT4 = "CL1.2", {"khr": "CL3.0"}  # the extension is one to OpenCL 3.0
+_LANGUAGE, _LATER_LANGUAGE = "CL1.2", "CL3.0"  # the later one where an extension is one to it
 
 
 class Context:
@@ -37,9 +37,9 @@ class Context:
         self._programs: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def can_dot4(self) -> bool:
-        """Whether the driver compiles what the variant multiplies four bytes at once with."""
-        if self.variant.dot4 == "none":
+    def compiles(self) -> bool:
+        """Whether the driver makes a kernel of all that the variant uses beyond plain OpenCL."""
+        if self.variant == self.variant.plain:
             return True
         try:
             self.kernel(KernelKey("probe", "probe"))
@@ -62,7 +62,8 @@ class Context:
 
     def _build(self, text: str, key: KernelKey) -> Any:
         program = cl.Program(self._context, text)
-        language = _LANGUAGE_OF_DOT4.get(self.variant.dot4, _LANGUAGE)
+        has_later = "khr" in (self.variant.dot4, self.variant.shuffles)
+        language = _LATER_LANGUAGE if has_later else _LANGUAGE
         try:
             with warnings.catch_warnings(), ExitStack() as stack:
                 warnings.simplefilter("ignore", cl.CompilerWarning)

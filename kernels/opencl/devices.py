@@ -128,39 +128,48 @@ def _kind(device: Any) -> str:
 
 
 def variant_of(device: Any) -> Variant:
-    """How kernels are cut for a device, with its way to multiply four bytes at once."""
+    """How kernels are cut for a device, with what it offers beyond what they need."""
     if _kind(device) == "cpu":
         return replace(CPU, name=f"{CPU.name}-avx2", dot4="avx2")
-    extensions = set(str(device.extensions).split())
-    # Few devices have groups this small.
-    fitting = max(1, int(device.max_work_group_size) // GPU.lanes)
-    most = 1 << (fitting.bit_length() - 1)
-    variant = _with_dot4(
-        replace(GPU, slices=min(GPU.slices, most), group=min(GPU.group, GPU.lanes * most)),
-        device, extensions,
-    )  # fmt: skip
-    tiles = (_fitted(tile, variant, device, most) for tile in GPU.tiles)
+    # Few devices have groups this small, or as little local memory.
+    size = int(device.max_work_group_size)
+    most = 1 << (max(1, size // GPU.lanes).bit_length() - 1)
+    variant = replace(
+        _with_extensions(GPU, device),
+        slices=min(GPU.slices, most),
+        group=min(GPU.group, GPU.lanes * most),
+        items=min(GPU.items, size),
+        local=int(device.local_mem_size) - _RESERVED,
+    )
+    tiles = (_fitted(tile, variant, most) for tile in GPU.tiles)
     return replace(variant, tiles=tuple(filter(None, tiles)))
 
 
 _RESERVED = 1024  # bytes of local memory that drivers may need for themselves
 
 
-def _fitted(tile: Tile, variant: Variant, device: Any, items: int) -> Tile | None:
+def _fitted(tile: Tile, variant: Variant, items: int) -> Tile | None:
     """The tile in groups of at most `items` beside each lane; None where memory is too little."""
     for groups in (tile.groups, tile.groups // 2, 1):
         smaller = replace(tile, items=min(tile.items, items), groups=groups)
-        if smaller.local_bytes(variant) + _RESERVED <= int(device.local_mem_size):
+        if smaller.local_bytes(variant) <= variant.local:
             return smaller
     return None
 
 
-def _with_dot4(variant: Variant, device: Any, extensions: set[str]) -> Variant:
+def _with_extensions(variant: Variant, device: Any) -> Variant:
+    extensions = set(str(device.extensions).split())
     if "cl_khr_integer_dot_product" in extensions:
-        return replace(variant, name="gpu-dot", dot4="khr")
-    if "cl_nv_device_attribute_query" in extensions and _compute_capability(device) >= (6, 1):
-        return replace(variant, name="gpu-dp4a", dot4="ptx")
-    return variant
+        variant = replace(variant, name="gpu-dot", dot4="khr")
+    elif "cl_nv_device_attribute_query" in extensions and _compute_capability(device) >= (6, 1):
+        variant = replace(variant, name="gpu-dp4a", dot4="ptx")
+    if {"cl_khr_subgroups", "cl_khr_subgroup_shuffle"} <= extensions:
+        variant = replace(variant, shuffles="khr")
+    elif "cl_intel_subgroups" in extensions:
+        variant = replace(variant, shuffles="intel")
+    # Scales may be subnormal halves, which not all devices keep.
+    keeps_all = "cl_khr_fp16" in extensions and device.half_fp_config & cl.device_fp_config.DENORM
+    return replace(variant, has_half=bool(keeps_all))
 
 
 def _compute_capability(device: Any) -> tuple[int, int]:

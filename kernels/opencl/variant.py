@@ -3,10 +3,13 @@
 Knows nothing of OpenCL's host side. Part of the numerics: another variant may give other bits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Dot4 = Literal["none", "khr", "ptx", "avx2"]
+
+
+Shuffles = Literal["none", "khr", "intel"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,15 @@ class Variant:
     tiles: tuple[Tile, ...] = ()
     split_rows: int = 0
     candidates: int = 1
+    local: int = 31 << 10  # every device of the full profile has 32 KiB, and some take from it
+    shuffles: Shuffles = "none"
+    has_half: bool = False
+
+    @property
+    def plain(self) -> "Variant":
+        """The same without what not all devices have."""
+        name = self.name.split("-")[0]
+        return replace(self, name=name, dot4="none", shuffles="none", has_half=False)
 
     @property
     def lanes(self) -> int:
@@ -84,9 +96,19 @@ _DOT4 = {
     "ptx": """static inline int DOT4(uint q, uint x, int sum)
 {
     int result;
-    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(q), "r"(x), "r"(sum));
+    __asm__("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(q), "r"(x), "r"(sum));
     return result;
 }
+""",
+}
+# read_lane(value, distance): the number of the work-item that far away in a subgroup.
+_SHUFFLES = {
+    "none": "",
+    "khr": """#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#define read_lane(value, distance) sub_group_shuffle_xor(value, (uint)(distance))
+""",
+    "intel": """#pragma OPENCL EXTENSION cl_intel_subgroups : enable
+#define read_lane(value, distance) intel_sub_group_shuffle_xor(value, (uint)(distance))
 """,
 }
 # Components of a vector, in order.
@@ -126,7 +148,14 @@ def header(variant: Variant, vector: int) -> str:
             _reduction("MAX_OF", "fmax({}, {})", vector),
         ]
     lines.append(f"#define GATHER(table, i) ((uintV)({_each('(table)[(i)%]', vector)}))")
-    lines.append(_DOT4[variant.dot4])
+    lines += [_SHUFFLES[variant.shuffles], _DOT4[variant.dot4]]
+    if variant.shuffles != "none":
+        lines.append("#define HAS_SHUFFLES")
+    if variant.has_half:
+        lines += [
+            "#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
+            f"#define HALVES(bits) convert_float{size}(as_half{size}(convert_ushort{size}(bits)))",
+        ]
     if variant.dot4 in ("khr", "ptx"):
         each = _each("DOT4((q)%, x, (sum)%)", vector)
         lines += ["#define HAS_DOT4", f"#define DOT4V(q, x, sum) ((intV)({each}))"]

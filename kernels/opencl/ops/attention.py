@@ -22,7 +22,7 @@ from edgellm.kernels.opencl.plan import (
 )
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.ops.attention import alibi_slopes
-from edgellm.kernels.program import OpCall
+from edgellm.kernels.program import ATTENTION_TILE, OpCall
 
 
 def _rope_table(plan: Plan, call: OpCall) -> None:
@@ -150,11 +150,14 @@ def _attention(plan: Plan, call: OpCall) -> None:
     heads, kv_heads = int(call.attributes["num_heads"]), int(call.attributes["num_kv_heads"])
     group, shared = plan.variant.group, heads // kv_heads
 
+    value_dim = int(call.attributes["value_dim"])
+
     def choice(count: Count, rows: int) -> Choice:
-        most = plan.variant.pairs // rows
-        together = max(n for n in range(1, most + 1) if shared % n == 0)
+        pair_bytes = 4 * (group + ATTENTION_TILE + (0 if count == "parts" else value_dim))
+        most = min(plan.variant.pairs, plan.variant.local // pair_bytes) // rows
+        together = max(n for n in range(1, max(1, most) + 1) if shared % n == 0)
         names = {
-            "VALUE_DIM": int(call.attributes["value_dim"]),
+            "VALUE_DIM": value_dim,
             "HEADS": together,
             "ROWS": rows,
             "CAUSAL": causal,
@@ -167,13 +170,13 @@ def _attention(plan: Plan, call: OpCall) -> None:
     partials = None
     if plan.variant.split_rows and causal:
         choices.append(choice("parts", 1))
-        partials = Room("parts", 4 * heads * (int(call.attributes["value_dim"]) + 2))
+        partials = Room("parts", 4 * heads * (value_dim + 2))
 
     slopes = None
     if "alibi" in call.attributes:
         slopes = plan.context.upload(alibi_slopes(heads, float(call.attributes["alibi"])), "slopes")
     keys, head_dim, values, stored_dim = _types(plan, call)
-    queries, value_dim = plan.of(q), int(call.attributes["value_dim"])
+    queries = plan.of(q)
     if stored_dim and keys.rotates(head_dim):
         queries = _rotated(plan, queries, q.rows, heads, head_dim)
     is_rotated = stored_dim > 0 and values.rotates(stored_dim)

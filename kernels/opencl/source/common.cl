@@ -16,49 +16,63 @@
 #define larger(a, b) ((a) > (b) ? (a) : (b))
 #define smaller(a, b) ((a) < (b) ? (a) : (b))
 
-// A sum over the work-group in a fixed tree; WG is a power of two. Every work-item gets it.
-static inline float group_sum(float value, __local float *room)
-{
+// Folds a number of each work-item over the group in a fixed tree, of which every work-item gets the
+// root; WG is a power of two. Work-items of the first subgroup need no barrier for the last levels;
+// the tree is the same.
 #if WG == 1
-    return value;
-#else
-    int lid = get_local_id(0);
-    room[lid] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int half_size = WG / 2; half_size; half_size /= 2) {
-        if (lid < half_size)
-            room[lid] += room[lid + half_size];
-        barrier(CLK_LOCAL_MEM_FENCE);
+#define GROUP_FOLD(name, folded) \
+    static inline float name(float value, __local float *room) \
+    { \
+        return value; \
     }
-    float sum = room[0];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return sum;
-#endif
-}
-
-static inline float group_max(float value, __local float *room)
-{
-#if WG == 1
-    return value;
 #else
-    int lid = get_local_id(0);
-    room[lid] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int half_size = WG / 2; half_size; half_size /= 2) {
-        if (lid < half_size)
-            room[lid] = larger(room[lid], room[lid + half_size]);
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    float largest = room[0];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return largest;
+#ifdef HAS_SHUFFLES
+#define FIRST_TOGETHER (int)smaller(get_max_sub_group_size(), (uint)WG)
+#define FOLD_TOGETHER(half_size, folded) \
+    if (get_sub_group_id() == 0) { \
+        float a = room[lid]; \
+        for (; half_size; half_size /= 2) { \
+            float b = read_lane(a, half_size); \
+            a = folded; \
+        } \
+        if (lid == 0) \
+            room[0] = a; \
+    } \
+    barrier(CLK_LOCAL_MEM_FENCE)
+#else
+#define FIRST_TOGETHER 1
+#define FOLD_TOGETHER(half_size, folded)
 #endif
-}
+#define GROUP_FOLD(name, folded) \
+    static inline float name(float value, __local float *room) \
+    { \
+        int lid = get_local_id(0), half_size = WG / 2; \
+        room[lid] = value; \
+        barrier(CLK_LOCAL_MEM_FENCE); \
+        for (; half_size >= FIRST_TOGETHER; half_size /= 2) { \
+            if (lid < half_size) { \
+                float a = room[lid], b = room[lid + half_size]; \
+                room[lid] = folded; \
+            } \
+            barrier(CLK_LOCAL_MEM_FENCE); \
+        } \
+        FOLD_TOGETHER(half_size, folded); \
+        float root = room[0]; \
+        barrier(CLK_LOCAL_MEM_FENCE); \
+        return root; \
+    }
+#endif
 
-// A half in the low bits to float, without the fp16 extension and whatever the device does with
-// subnormal floats.
+GROUP_FOLD(group_sum, a + b)
+GROUP_FOLD(group_max, larger(a, b))
+
+// A half in the low bits to float; without the fp16 extension by integers, whatever the device does
+// with subnormal floats.
 static inline floatV half_bits(uintV bits)
 {
+#ifdef HALVES
+    return HALVES(bits);
+#else
     uintV exponent = bits >> 10 & 31u;
     uintV top = (bits & 0x7fffu) << 13;
     floatV normal = as_floatV(top + (112u << 23));
@@ -67,6 +81,7 @@ static inline floatV half_bits(uintV bits)
     floatV size = exponent == 0u ? small : normal;
     size = exponent == 31u ? large : size;
     return as_floatV(as_uintV(size) | (bits & 0x8000u) << 16);
+#endif
 }
 
 // The first `count` of V floats from memory, the others 0; and to memory.

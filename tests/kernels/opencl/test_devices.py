@@ -1,10 +1,12 @@
 """Which device is meant, and how kernels are cut for it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyopencl as cl
 import pytest
 
@@ -13,13 +15,14 @@ from edgellm.kernels.formats import by_name
 from edgellm.kernels.opencl import OpenCLBackend, devices
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.variant import _DOT4, VARIANTS
+from tests.kernels.cpu.programs import decoder, pack, storage, streams
 from tests.kernels.opencl.test_bits import check_products
 
 GPU, CPU = cl.device_type.GPU, cl.device_type.CPU
 
 
 def device(name: str, kind: int = GPU, extensions: str = "", **more: Any) -> SimpleNamespace:
-    more = {"max_work_group_size": 256, "local_mem_size": 48 << 10, **more}
+    more = {"max_work_group_size": 256, "local_mem_size": 48 << 10, "half_fp_config": 0, **more}
     return SimpleNamespace(name=name, type=kind, extensions=extensions, **more)
 
 
@@ -80,7 +83,7 @@ def test_variants(found: Any, variant: str) -> None:
 def test_groups_fit_the_device(size: int, slices: int, group: int) -> None:
     cut = devices.variant_of(device("f", max_work_group_size=size))
     assert (cut.slices, cut.group) == (slices, group)
-    assert cut.lanes * cut.slices <= size
+    assert cut.lanes * cut.slices <= size and cut.items <= size
     assert all(cut.lanes * tile.items <= size for tile in cut.tiles)
 
 
@@ -91,6 +94,40 @@ def test_tiles_fit_local_memory(local: int, groups: list[int]) -> None:
     cut = devices.variant_of(device("g", local_mem_size=local))
     assert [tile.groups for tile in cut.tiles] == groups
     assert all(tile.local_bytes(cut) <= local for tile in cut.tiles)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "half", "shuffles", "has_half"),
+    [
+        ("cl_khr_subgroups cl_khr_fp16", cl.device_fp_config.INF_NAN, "none", False),
+        ("cl_khr_subgroups cl_khr_subgroup_shuffle cl_intel_subgroups", 0, "khr", False),
+        ("cl_intel_subgroups cl_khr_fp16", cl.device_fp_config.DENORM, "intel", True),
+    ],
+)
+def test_extensions_that_are_used(
+    extensions: str, half: int, shuffles: str, has_half: bool
+) -> None:
+    cut = devices.variant_of(device("k", GPU, extensions, half_fp_config=half))
+    assert (cut.shuffles, cut.has_half) == (shuffles, has_half)
+    assert (cut.plain.shuffles, cut.plain.has_half) == ("none", False)
+
+
+@pytest.mark.parametrize("way", ["khr", "intel"])
+def test_folds_within_subgroups_have_the_same_bits(
+    backends: Mapping[str, OpenCLBackend], cache: Path, way: Any
+) -> None:
+    cut = replace(VARIANTS["gpu"], name="gpu-shuffles", shuffles=way)
+    backend = OpenCLBackend(cache, variant=cut, warms_up=False)
+    if not backend.name.endswith("gpu-shuffles)"):
+        pytest.skip(f"this device does not reach {way}")
+    program = decoder(1)
+    got, want = (
+        made.load(program, storage(program, 3)).run(
+            pack([(streams(np.random.default_rng(0), 1, 80, 1)[0], 80)], range(80))
+        )["logits"]
+        for made in (backend, backends["gpu"])
+    )
+    np.testing.assert_array_equal(got, want)
 
 
 def test_memory_that_the_driver_says_is_free() -> None:
@@ -130,15 +167,14 @@ def test_products_of_four_bytes_at_once(
     check_products(backend, by_name(name), (1, 3, 33))
 
 
-@pytest.mark.parametrize("way", ["khr", "ptx"])
-def test_a_driver_without_what_it_promised_gets_plain_kernels(cache: Path, way: Any) -> None:
-    """PoCL 3 reaches neither: kernels with these ways are built on other devices alone."""
+def test_a_driver_without_what_it_promised_gets_plain_kernels(cache: Path) -> None:
+    """PoCL has no integer dot products; test_compile.py has all that no device here has."""
     if not devices.found():
         pytest.skip("no OpenCL device")
-    cut = replace(VARIANTS["gpu"], name="gpu-dot", dot4=way)
+    cut = replace(VARIANTS["gpu"], name="gpu-dot", dot4="khr")
     backend = OpenCLBackend(cache, variant=cut, warms_up=False)
     if backend.name.endswith("gpu-dot)"):
-        pytest.skip(f"this device reaches {way}")
+        pytest.skip("this device has integer dot products")
     assert backend.name.endswith("gpu)")
     check_products(backend, by_name("Q4_0"), (1,))
 
