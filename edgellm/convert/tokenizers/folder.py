@@ -8,6 +8,7 @@ from typing import Any
 from edgellm.convert.checkpoint import read_json, read_optional_json
 from edgellm.convert.tokenizers.older import older_content
 from edgellm.convert.tokenizers.protobuf import Pieces, read_pieces
+from edgellm.convert.tokenizers.ranks import Ranked, is_ranks, ranked
 from edgellm.errors import GGUFError
 
 _PIECES = ("tokenizer.model", "sentencepiece.bpe.model", "spiece.model")
@@ -23,21 +24,20 @@ class Added:
 
 @dataclass(frozen=True, eq=False)
 class TokenizerFolder:
-    """content: of tokenizer.json, or what older files amount to; None without any. pieces: of
+    """path: of the file that has the tokens. content: of tokenizer.json, or what other files amount
+    to; None without any. by_rank: what a file of ranks says beyond it. pieces: of
     SentencePiece's file, likewise. settings: of tokenizer_config.json. model_config, generation: of
     config.json and generation_config.json. added: tokens beside the model's, by id."""
 
     folder: Path
+    path: Path
     content: Mapping[str, Any] | None
+    by_rank: Ranked | None
     pieces: Pieces | None
     settings: Mapping[str, Any]
     model_config: Mapping[str, Any]
     generation: Mapping[str, Any]
     added: Mapping[int, Added]
-
-    @property
-    def path(self) -> Path:
-        return self.folder / "tokenizer.json"
 
     @property
     def model(self) -> Mapping[str, Any]:
@@ -53,12 +53,19 @@ def open_tokenizer(folder: Path) -> TokenizerFolder:
     """GGUFError names a file that is damaged."""
     path = folder / "tokenizer.json"
     settings = read_optional_json(folder / "tokenizer_config.json")
-    content = read_json(path) if path.exists() else older_content(folder, settings)
-    found = next((folder / name for name in _PIECES if (folder / name).is_file()), None)
+    by_rank = None if path.exists() else ranked(folder, settings)
+    if by_rank:
+        path, content, settings = by_rank.path, by_rank.content, {**by_rank.roles, **settings}
+    else:
+        content = read_json(path) if path.exists() else older_content(folder, settings)
+    pieces = (folder / name for name in _PIECES)
+    found = next((one for one in pieces if one.is_file() and not is_ranks(one)), None)
     return TokenizerFolder(
         folder,
+        path,
         content,
-        None if found is None else read_pieces(found),
+        by_rank,
+        None if found is None or by_rank else read_pieces(found),
         settings,
         read_optional_json(folder / "config.json"),
         read_optional_json(folder / "generation_config.json"),

@@ -4,12 +4,14 @@ The probe is cut by the steps of the file, and by each rule that `tokenizer.ggml
 pattern may be written in any way, and a name always stands for what the tokenizer does.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import regex
 
 from edgellm.convert.tokenizers.folder import TokenizerFolder
+from edgellm.convert.tokenizers.ranks import Ranked
 from edgellm.errors import RequestError
 from edgellm.tokenizer.rules import RULES
 
@@ -59,6 +61,8 @@ _GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s
 
 def rule_of(source: TokenizerFolder) -> str:
     """The GGUF name of how the tokenizer splits text; RequestError when there is none."""
+    if source.by_rank is not None:
+        return _rule_of_class(source, source.by_rank)
     steps = source.steps("pre_tokenizer")
     if any(step.get("type") == "RobertaProcessing" for step in source.steps("post_processor")):
         return "roberta-bpe"
@@ -78,7 +82,16 @@ def rule_of(source: TokenizerFolder) -> str:
     for name in (*exact, *found):
         if name != "default":
             return _CALLED.get(name, name)
-    raise _unknown(source)
+    digest = hashlib.sha256("\0".join(pieces).encode()).hexdigest()[:16]
+    raise _unknown(source, f" (sha256 of how it cuts the probe: {digest})")
+
+
+def _rule_of_class(source: TokenizerFolder, by_rank: Ranked) -> str:
+    """Files of ranks do not say how text is split; the tokenizer's class does."""
+    if by_rank.rule is None:
+        kind = source.settings.get("tokenizer_class", "of no name")
+        raise _unknown(source, f" (class {kind}, sha256 of its tokens {by_rank.fingerprint[:16]})")
+    return by_rank.rule
 
 
 def _unknown(source: TokenizerFolder, why: str = "") -> RequestError:

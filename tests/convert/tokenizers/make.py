@@ -7,6 +7,7 @@ Holds no tests.
 
 import json
 import shutil
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tokenizers import (
     trainers,
 )
 
+from edgellm.tokenizer.byte_level import decode_bytes
 from tests.convert.tokenizers import FOLDER, TEXTS
 
 CORPUS = [
@@ -126,6 +128,76 @@ def sentencepiece_models() -> Iterator[None]:
     corpus.unlink()
 
 
+QWEN_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEKKEN_SPLIT = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def ranks(split: str) -> dict[bytes, int]:
+    """Byte pairs learned from the corpus, as OpenAI's library ranks them."""
+    tokenizer = Tokenizer(models.BPE())
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    cut = pre_tokenizers.Split(Regex(split), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([cut, level])
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    vocab = tokenizer.get_vocab()
+    return {decode_bytes(text): i for text, i in sorted(vocab.items(), key=lambda item: item[1])}
+
+
+def tiktoken_files() -> None:
+    import tiktoken
+
+    found = ranks(QWEN_SPLIT)
+    folder = FOLDER / "tiktoken"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    lines = [b64encode(token).decode() + f" {rank}\n" for token, rank in found.items()]
+    (folder / "qwen.tiktoken").write_text("".join(lines))
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "QWenTokenizer"}\n')
+    encoding = tiktoken.Encoding(
+        "qwen", pat_str=QWEN_SPLIT, mergeable_ranks=found, special_tokens={}
+    )
+    ids = [encoding.encode(text) for text in TEXTS]
+    size = len(found) + 208
+    (folder / "expected.json").write_text(json.dumps({"size": size, "ids": ids}) + "\n")
+
+
+def tekken_file() -> None:
+    import tiktoken
+
+    found, special = ranks(TEKKEN_SPLIT), 24
+    folder = FOLDER / "tekken"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    config = {
+        "pattern": TEKKEN_SPLIT,
+        "num_vocab_tokens": len(found),
+        "default_vocab_size": len(found) - 20 + special,
+        "default_num_special_tokens": special,
+        "version": "v3",
+    }
+    vocab = [
+        {"rank": i, "token_bytes": b64encode(token).decode(), "token_str": None}
+        for token, i in found.items()
+    ]
+    (folder / "tekken.json").write_text(json.dumps({"config": config, "vocab": vocab}) + "\n")
+    cut = {token: rank for token, rank in found.items() if rank < len(found) - 20}
+    encoding = tiktoken.Encoding(
+        "tekken", pat_str=TEKKEN_SPLIT, mergeable_ranks=cut, special_tokens={}
+    )
+    ids = [[1, *(special + i for i in encoding.encode(text))] for text in TEXTS]
+    size = config["default_vocab_size"]
+    (folder / "expected.json").write_text(json.dumps({"size": size, "ids": ids}) + "\n")
+
+
 if __name__ == "__main__":
     wordpiece()
     unigram()
@@ -143,3 +215,5 @@ if __name__ == "__main__":
         ),
     )  # fmt: skip
     list(sentencepiece_models())
+    tiktoken_files()
+    tekken_file()
