@@ -92,7 +92,7 @@ def folder(steps: list[dict[str, Any]], ignores_merges: bool = False) -> Tokeniz
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
         "model": {"type": "BPE", "ignore_merges": ignores_merges},
     }
-    return TokenizerFolder(Path("model"), content, None, {}, {}, {}, {})
+    return TokenizerFolder(Path("model"), Path("t.json"), content, None, None, {}, {}, {}, {})
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

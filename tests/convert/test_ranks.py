@@ -1,4 +1,4 @@
-"""Files of ranks (tiktoken, tekken): what is merged follows from ranks, and what is wrong is named."""
+"""Files of ranks (tiktoken, tekken): merges follow from ranks, and what is wrong is named."""
 
 import json
 import shutil
@@ -6,8 +6,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from edgellm.convert.tokenizers import vocabulary
 from edgellm.convert.tokenizers.ranks import merges_of

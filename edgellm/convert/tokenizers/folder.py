@@ -54,10 +54,11 @@ def open_tokenizer(folder: Path) -> TokenizerFolder:
     path = folder / "tokenizer.json"
     settings = read_optional_json(folder / "tokenizer_config.json")
     by_rank = None if path.exists() else ranked(folder, settings)
+    content = read_json(path) if path.exists() else None
     if by_rank:
-        path, content, settings = by_rank.path, by_rank.content, {**by_rank.roles, **settings}
-    else:
-        content = read_json(path) if path.exists() else older_content(folder, settings)
+        path, content, settings = by_rank.path, dict(by_rank.content), by_rank.roles | settings
+    elif content is None:
+        content = older_content(folder, settings)
     pieces = (folder / name for name in _PIECES)
     found = next((one for one in pieces if one.is_file() and not is_ranks(one)), None)
     return TokenizerFolder(

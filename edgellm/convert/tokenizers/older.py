@@ -30,7 +30,7 @@ _ROBERTA = {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]}
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def older_content(folder: Path, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def older_content(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """As tokenizer.json would have it; None where the folder has none of these files.
 
     GGUFError names a class of tokenizers that is not known here.
@@ -42,7 +42,7 @@ def older_content(folder: Path, settings: Mapping[str, Any]) -> Mapping[str, Any
     return None
 
 
-def _byte_pairs(folder: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _byte_pairs(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     kind = str(settings.get("tokenizer_class", "GPT2Tokenizer")).removesuffix("Fast")
     if kind not in _STEPS:
         raise GGUFError(
@@ -57,7 +57,7 @@ def _byte_pairs(folder: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**content, "post_processor": _ROBERTA} if kind == "RobertaTokenizer" else content
 
 
-def _word_pieces(folder: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _word_pieces(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     words = _lines(folder / "vocab.txt")
     while words and not words[-1]:
         words.pop()

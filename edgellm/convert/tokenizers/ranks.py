@@ -70,7 +70,7 @@ class Ranked:
     path: Path
     content: Mapping[str, Any]
     rule: str | None
-    roles: Mapping[str, Any]
+    roles: dict[str, Any]
     fingerprint: str
 
 
@@ -143,7 +143,7 @@ def _made(
     if len(set(ranks.values())) != len(ranks) or not ranks:
         raise GGUFError(f"{path}: two tokens have the same rank, or there is none")
     text = {token: "".join(ALPHABET[byte] for byte in token) for token in ranks}
-    digest = hashlib.sha256(b"\n".join(sorted(ranks, key=lambda token: ranks[token])))
+    digest = hashlib.sha256(b"\n".join(_by_rank(ranks)))
     content = {
         "model": {
             "type": "BPE",
@@ -155,16 +155,20 @@ def _made(
             {"id": i, "content": content, "special": True} for i, content in special.items()
         ],
     }
-    rule, roles = (known.rule, known.roles or {}) if known else (None, {})
+    rule, roles = (known.rule, dict(known.roles or {})) if known else (None, {})
     return Ranked(path, content, rule, roles, digest.hexdigest())
 
 
 def merges_of(ranks: Ranks) -> Iterator[tuple[bytes, bytes]]:
     """The pairs that tokens are made of, by rank; none for those that no pair makes."""
-    for token in sorted(ranks, key=lambda token: ranks[token]):
+    for token in _by_rank(ranks):
         parts = _merged(ranks, token)
         if len(parts) == 2:
             yield parts[0], parts[1]
+
+
+def _by_rank(ranks: Ranks) -> list[bytes]:
+    return [token for token, _ in sorted(ranks.items(), key=lambda item: item[1])]
 
 
 def _merged(ranks: Ranks, token: bytes) -> list[bytes]:
