@@ -2,16 +2,19 @@
 architecture need before anything is written."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from edgellm.convert.checkpoint import Checkpoint
 from edgellm.convert.families import FAMILIES
 from edgellm.convert.families.family import Family, settings_of
+from edgellm.convert.families.refused import why_not
+from edgellm.convert.families.wrapped import inside, is_wrapper, unwrapped
 from edgellm.convert.fixed import check_fixed
 from edgellm.convert.keys import Keys, frequency_divisors
 from edgellm.convert.naming import named
@@ -62,8 +65,7 @@ def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> 
 
     GGUFError for what the folder lacks or has wrong, RequestError for what is not known here.
     """
-    family = _family(checkpoint)
-    values = settings_of(family, checkpoint.config)
+    family, values = _family(checkpoint)
     settings = Settings(checkpoint.folder / "config.json", values)
     architecture = family.name(settings)
     check_fixed(settings, architecture)
@@ -84,21 +86,32 @@ def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> 
         for name, value in _with_heads(own, settings.layers, naming.heads).items()
     }
     plan = Plan(architecture, family, keys, tuple(tensors), naming.left)
-    _check_output(checkpoint, plan)
+    _check_output(checkpoint, plan, values)
     _check(checkpoint, plan)
     return plan
 
 
-def _family(checkpoint: Checkpoint) -> Family:
-    names = checkpoint.config.get("architectures")
+def _family(checkpoint: Checkpoint) -> tuple[Family, Mapping[str, Any]]:
+    """The family of the model, or of the text model inside, and its settings."""
+    config = checkpoint.config
+    names = config.get("architectures")
     name = str(names[0]) if isinstance(names, list) and names else "model of no architecture"
-    if name not in FAMILIES:
-        raise RequestError(
-            f"{checkpoint.folder}: holds a {name}, which cannot be converted yet: one of "
-            f"{', '.join(sorted(FAMILIES))} is expected",
-            "folder",
-        )
-    return FAMILIES[name]
+    if name in FAMILIES:
+        return FAMILIES[name], settings_of(FAMILIES[name], config)
+    if is_wrapper(name):
+        outer, (name, config) = name, unwrapped(name, config)
+        if name in FAMILIES:
+            family = inside(FAMILIES[name])
+            return family, settings_of(family, config)
+        name = f"{outer} around {name or 'a text model that config.json does not name'}"
+    why = why_not(name)
+    if why is not None:
+        raise RequestError(f"{checkpoint.folder}: holds a {name} ({why})", "folder")
+    raise RequestError(
+        f"{checkpoint.folder}: holds a {name}, which is not known here: one of "
+        f"{', '.join(sorted(FAMILIES))} is expected",
+        "folder",
+    )
 
 
 def _with_heads(keys: Keys, layers: int, heads: int) -> Keys:
@@ -122,9 +135,9 @@ def _place(name: str) -> tuple[int, int, str]:
     return (0 if name == "token_embd.weight" else 2), 0, name
 
 
-def _check_output(checkpoint: Checkpoint, plan: Plan) -> None:
+def _check_output(checkpoint: Checkpoint, plan: Plan, values: Mapping[str, Any]) -> None:
     """A decoder that says it has a matrix for logits of its own has one."""
-    given = settings_of(plan.family, checkpoint.config).get("tie_word_embeddings")
+    given = values.get("tie_word_embeddings")
     is_decoder = plan.keys.get(f"{plan.architecture}.attention.causal") is not False
     if given is False and is_decoder and all(p.name != "output.weight" for p in plan.tensors):
         raise GGUFError(

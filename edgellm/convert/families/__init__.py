@@ -10,6 +10,7 @@ from edgellm.convert.families import (
     gemma,
     latent,
     older,
+    published,
     recurrent,
     varied,
 )
@@ -25,6 +26,7 @@ FAMILIES: Mapping[str, Family] = {
     **delta.ROWS,
     **encoders.ROWS,
     **varied.ROWS,
+    **published.ROWS,
 }
 
 __all__ = ["FAMILIES", "Family"]

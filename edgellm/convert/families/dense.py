@@ -21,7 +21,10 @@ from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight
 
 VISION = (r"^(model\.)?(vision_tower|multi_modal_projector|visual|vision_model)\.",)
-INNER = {r"^(model\.)?language_model\.(model\.)?": "model."}
+INNER = {
+    r"^language_model\.lm_head\.": "lm_head.",
+    r"^(model\.)?language_model\.(model\.)?": "model.",
+}
 
 
 def windowed(s: Settings) -> Keys:

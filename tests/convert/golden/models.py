@@ -186,6 +186,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
          "rope_parameters": LONG},
     ),
     "qwen2": ("Qwen2ForCausalLM", BASE),
+    "qwen2-heads": ("Qwen2ForCausalLM", {**BASE, "num_key_value_heads": HEADS}),
     "qwen2-windows": (
         "Qwen2ForCausalLM",
         {**BASE, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
@@ -347,6 +348,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "StableLmForCausalLM",
         {**BASE, "qk_layernorm": True, "use_parallel_residual": True},
     ),
+    "stablelm-whole": ("StableLmForCausalLM", {**BASE, "partial_rotary_factor": 1.0}),
     "starcoder2": ("Starcoder2ForCausalLM", {**BASE, "sliding_window": 4}),
     # With experts.
     "deepseek2": ("DeepseekV2ForCausalLM", {**BASE, **EXPERTS, **LATENT, "topk_method": "greedy"}),
