@@ -10,6 +10,7 @@ from edgellm.cli.output import byte_size, print_fields, print_json
 from edgellm.cli.progress import named_bar
 from edgellm.convert.checkpoint import Checkpoint, open_checkpoint
 from edgellm.convert.families import FAMILIES
+from edgellm.convert.families.wrapped import WRAPPERS
 from edgellm.convert.packings import METHODS
 from edgellm.convert.write import AUTO, TYPES, Converted, Watch, write_converted
 from edgellm.gguf_loader import check_free, open_gguf
@@ -20,9 +21,8 @@ from edgellm.quantize.write import write_quantized
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = (
-        f"Kinds of models: {', '.join(FAMILIES)}. Quantised checkpoints: {', '.join(METHODS)}."
-    )
+    kinds = ", ".join((*FAMILIES, *WRAPPERS))
+    parser.epilog = f"Kinds of models: {kinds}. Quantised checkpoints: {', '.join(METHODS)}."
     parser.add_argument(
         "folder", metavar="FOLDER", help="a folder with config.json, a tokenizer and safetensors"
     )

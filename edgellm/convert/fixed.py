@@ -29,9 +29,10 @@ def check_fixed(settings: Settings, architecture: str) -> None:
     given = settings.text(name) if name else None
     if name and given and not row.xielu and row.activation not in _ACTIVATIONS.get(given, ()):
         raise settings.wrong(name, given, f"{row.activation}, which is that of {architecture}")
-    if row.normalize_gates and not settings.flag("norm_topk_prob", True):
-        expected = f"true: {architecture} divides the weights of experts by their sum"
-        raise settings.wrong("norm_topk_prob", False, expected)
+    for name in ("norm_topk_prob", "moe_renormalize"):
+        if row.normalize_gates and not settings.flag(name, True):
+            expected = f"true: {architecture} divides the weights of experts by their sum"
+            raise settings.wrong(name, False, expected)
     if settings.rope_kind == "yarn":
         truncate = settings.rope.flag("truncate", True)
         if truncate != row.yarn_truncate:

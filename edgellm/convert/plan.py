@@ -14,7 +14,7 @@ from edgellm.convert.checkpoint import Checkpoint
 from edgellm.convert.families import FAMILIES
 from edgellm.convert.families.family import Family, settings_of
 from edgellm.convert.families.refused import why_not
-from edgellm.convert.families.wrapped import inside, is_wrapper, unwrapped
+from edgellm.convert.families.wrapped import WRAPPERS, inside, unwrapped
 from edgellm.convert.fixed import check_fixed
 from edgellm.convert.keys import Keys, frequency_divisors
 from edgellm.convert.naming import named
@@ -98,7 +98,7 @@ def _family(checkpoint: Checkpoint) -> tuple[Family, Mapping[str, Any]]:
     name = str(names[0]) if isinstance(names, list) and names else "model of no architecture"
     if name in FAMILIES:
         return FAMILIES[name], settings_of(FAMILIES[name], config)
-    if is_wrapper(name):
+    if name in WRAPPERS:
         outer, (name, config) = name, unwrapped(name, config)
         if name in FAMILIES:
             family = inside(FAMILIES[name])
@@ -108,8 +108,8 @@ def _family(checkpoint: Checkpoint) -> tuple[Family, Mapping[str, Any]]:
     if why is not None:
         raise RequestError(f"{checkpoint.folder}: holds a {name} ({why})", "folder")
     raise RequestError(
-        f"{checkpoint.folder}: holds a {name}, which is not known here: one of "
-        f"{', '.join(sorted(FAMILIES))} is expected",
+        f"{checkpoint.folder}: holds a {name}, which cannot be converted: it is not known here; "
+        "`edgellm convert --help` names the kinds that are",
         "folder",
     )
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from edgellm.convert.families.family import Family
 from edgellm.convert.keys import CONTEXT, Keys, common, decoder, rotary
 from edgellm.convert.moves import Named, as_named, from_row
@@ -58,6 +60,10 @@ def _modernbert(s: Settings) -> Keys:
         "attention.sliding_window_pattern": s.optional_integer("global_attn_every_n_layers") or 3,
     }
     keys.pop("attention.layer_norm_rms_epsilon", None)
+    kinds = [kind == "sliding_attention" for kind in s.items("layer_types")]
+    period = s.optional_integer("global_attn_every_n_layers") or 3
+    if kinds and kinds != [i % period != 0 for i in range(s.layers)]:
+        keys["attention.sliding_window_pattern"] = np.array(kinds, np.bool_)
     rope = s.group("rope_parameters")
     whole = rope.group("full_attention").optional_number("rope_theta")
     local = rope.group("sliding_attention").optional_number("rope_theta")
@@ -73,8 +79,8 @@ def _modernbert_ranking(s: Settings) -> Keys:
 
 
 def _nomic(s: Settings) -> Keys:
-    keys = decoder(s)
-    return keys | {"attention.causal": False, "rope.freq_base": s.number("rotary_emb_base", 1000.0)}
+    base = s.rope.optional_number("rope_theta") or s.number("rotary_emb_base", 1000.0)
+    return decoder(s) | {"attention.causal": False, "rope.freq_base": base}
 
 
 def _jina3(s: Settings) -> Keys:

@@ -63,6 +63,7 @@ def _deepseek3(s: Settings) -> Keys:
 
 def _without_experts(s: Settings) -> Keys:
     """All layers lead those with experts, of which there are none."""
+    _check_order(s)
     return latent(s) | {"leading_dense_block_count": s.layers}
 
 
@@ -85,6 +86,8 @@ def _kimi_linear(s: Settings) -> Keys:
     ]
     head_dim = linear.optional_integer("head_dim") or s.integer("linear_head_dim")
     kernel = linear.optional_integer("short_conv_kernel_size")
+    if (s.optional_integer("num_expert_group", "n_group") or 1) != 1:
+        raise s.wrong("num_expert_group", s.value("num_expert_group", "n_group"), "1")
     return latent(s) | {
         "attention.head_count_kv": np.array(attends, np.uint32),
         "ssm.conv_kernel": kernel or s.integer("linear_conv_kernel_dim"),

@@ -99,18 +99,6 @@ def _jamba(s: Settings) -> Keys:
     }
 
 
-def _falcon_h1(s: Settings) -> Keys:
-    keys = decoder(s)
-    inner = s.optional_integer("mamba_d_ssm") or s.integer("mamba_expand") * s.hidden_size
-    return keys | {
-        "ssm.conv_kernel": s.integer("mamba_d_conv"),
-        "ssm.inner_size": inner,
-        "ssm.state_size": s.integer("mamba_d_state"),
-        "ssm.time_step_rank": s.integer("mamba_n_heads"),
-        "ssm.group_count": s.integer("mamba_n_groups"),
-    }
-
-
 def _granite_hybrid_name(s: Settings) -> str:
     """Those that have attention in every layer are of the older architectures."""
     if _recurrent_layers(s):
@@ -259,7 +247,6 @@ _GRANITE: Mapping[str, Move] = {
 ROWS: Mapping[str, Family] = {
     "BambaForCausalLM": Family("granitehybrid", _bamba, {**PAIRS, **MAMBA2}),
     "NemotronHForCausalLM": Family(_nemotron_name, _nemotron, _NEMOTRON, implied=_as_many_layers),
-    "FalconH1ForCausalLM": Family("falcon-h1", _falcon_h1, MAMBA2),
     "FalconMambaForCausalLM": Family("mamba", _mamba, MAMBA, defaults=_TIED),
     "GraniteMoeHybridForCausalLM": Family(_granite_hybrid_name, _granite_hybrid, _GRANITE),
     "JambaForCausalLM": Family(

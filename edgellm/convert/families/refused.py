@@ -8,6 +8,10 @@ _BY_HAND = (
     "its code is not in transformers, which conversions are held to; files of it that others made "
     "are run"
 )
+_REASONS: Mapping[str, str] = {  # by architecture
+    "phimoe": "its graph weighs the chosen experts by their softmax, and the model's own code by "
+    "another rule, so that the file would compute something else",
+}
 # By class, the architecture in GGUF.
 _ARCHITECTURES: Mapping[str, str] = {
     "ArcticForCausalLM": "arctic",
@@ -31,6 +35,8 @@ _ARCHITECTURES: Mapping[str, str] = {
     "PLaMo3ForCausalLM": "plamo3",
     "Plamo2ForCausalLM": "plamo2",
     "Plamo3ForCausalLM": "plamo3",
+    "PhiMoEForCausalLM": "phimoe",
+    "PhimoeForCausalLM": "phimoe",
     "PlamoForCausalLM": "plamo",
     "RWKV6Qwen2ForCausalLM": "rwkv6qwen2",
     "RWKV7ForCausalLM": "rwkv7",
@@ -76,4 +82,4 @@ def why_not(name: str) -> str | None:
     reason = NOT_RUN.get(architecture) or NO_LANGUAGE_MODELS.get(architecture)
     if reason is not None:
         return f"{architecture} in GGUF, which is not run: {reason}"
-    return f"{architecture} in GGUF: {_BY_HAND}"
+    return f"{architecture} in GGUF: {_REASONS.get(architecture, _BY_HAND)}"

@@ -6,10 +6,18 @@ from typing import Any
 import numpy as np
 
 from edgellm.convert.families.dense import INNER, VISION, granite, windowed
-from edgellm.convert.families.experts import NAMED, SIGMOID
+from edgellm.convert.families.experts import NAMED, SIGMOID, groups
 from edgellm.convert.families.family import EXPERTS, PAIRS, Family
 from edgellm.convert.keys import Keys, common, decoder, windows
-from edgellm.convert.moves import Named, as_named, gate_and_up, layer_of, one_more, without_ones
+from edgellm.convert.moves import (
+    Named,
+    as_named,
+    gate_and_up,
+    layer_of,
+    one_more,
+    without_ones,
+    zero_left_out,
+)
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, from_array, parts
 
@@ -44,6 +52,9 @@ def _granite_swa(s: Settings) -> Keys:
     if len({base for base in bases if base}) > 1:
         raise s.wrong("layer_rope_theta", sorted(set(bases)), "one base for all layers, or 0")
     keys = granite(s) | windows(s)
+    base = next((base for base in bases if base), None)
+    if base:
+        keys["rope.freq_base"] = float(base)
     if rotated:
         keys["attention.rope_pattern"] = np.array(rotated, np.uint32)
     shared = s.optional_integer("shared_intermediate_size")
@@ -72,16 +83,19 @@ def _mimo2(s: Settings) -> Keys:
     for name, expected in (*same, ("swa_v_head_dim", s.integer("v_head_dim"))):
         if s.value(name) not in (None, expected):
             raise s.wrong(name, s.value(name), f"{expected}, as in layers without a window")
-    keys = decoder(s) | windows(s) | _leading(s)
-    del keys["attention.sliding_window_pattern"]
-    return keys | {
-        "attention.sliding_window_pattern": np.array(_is_windowed(s), np.bool_),
-        "attention.head_count_kv": _each(s, more, s.kv_heads),
-        "attention.value_length": s.integer("v_head_dim"),
-        "attention.value_scale": s.number("attention_value_scale", 1.0),
-        "expert_gating_func": SIGMOID,
-        "expert_weights_norm": s.flag("norm_topk_prob", True),
-    }
+    return (
+        decoder(s)
+        | windows(s)
+        | _leading(s)
+        | groups(s)
+        | {
+            "attention.head_count_kv": _each(s, more, s.kv_heads),
+            "attention.value_length": s.integer("v_head_dim"),
+            "attention.value_scale": s.number("attention_value_scale", 1.0),
+            "expert_gating_func": SIGMOID,
+            "expert_weights_norm": s.flag("norm_topk_prob", True),
+        }
+    )
 
 
 def _laguna(s: Settings) -> Keys:
@@ -237,7 +251,11 @@ _STEP = {
 }
 _granite_row = Family("granite_swa", _granite_swa, _GRANITE, names_of=("granite", "granitemoe"))
 _mimo_row = Family(
-    "mimo2", _mimo2, {**_SINKS, **EXPERTS, **NAMED}, left=VISION, implied=_mimo_layers
+    "mimo2",
+    _mimo2,
+    {**_SINKS, r"self_attn\.[qkv]_proj\.bias$": zero_left_out, **EXPERTS, **NAMED},
+    left=VISION,
+    implied=_mimo_layers,
 )
 _step_row = Family("step35", _step, _STEP, INNER, (*VISION, r"^vit_large_projector\."))
 

@@ -8,7 +8,7 @@ from typing import Any
 from edgellm.convert.families.family import Family
 
 # Where settings of the text model lie, by the model's class.
-_SETTINGS: Mapping[str, tuple[str, ...]] = {
+WRAPPERS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
             *("AudioFlamingo3ForConditionalGeneration", "AyaVisionForConditionalGeneration"),
@@ -65,16 +65,11 @@ _NAMES: Mapping[str, str] = {
 _OTHERS = r"^(?!(model\.)?(language_model|text_model)\.|lm_head\.|thinker\.(model|lm_head)\.)"
 
 
-def is_wrapper(name: str) -> bool:
-    """Whether a class has a text model inside."""
-    return name in _SETTINGS
-
-
 def unwrapped(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The class of the text model inside a wrapper, and config.json with its settings at
     `text_config`. The class is "" where they do not tell it."""
     inner: Any = config
-    for part in _SETTINGS[name]:
+    for part in WRAPPERS[name]:
         inner = inner.get(part) if isinstance(inner, dict) else None
     text = inner if isinstance(inner, dict) else {}
     classes = text.get("architectures")

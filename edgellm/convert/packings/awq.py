@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edgellm.convert.packings.integers import Codes, Grid, Zeros, weight_of
-from edgellm.convert.packings.packed import Packed, numbers, origin, shaped
+from edgellm.convert.packings.integers import Codes, Companions, by_columns
+from edgellm.convert.packings.packed import Packed, numbers, origin
 from edgellm.convert.weight import Indices, Weight
 from edgellm.errors import GGUFError
 
@@ -37,24 +37,15 @@ def _weight(packed: Packed, prefix: str) -> Weight:
     if len(stored.shape) != 2 or stored.dtype != "I32":
         raise GGUFError(f"{origin(stored)} is {stored.dtype} {stored.shape}, expected I32 codes")
     columns, rows = stored.shape[0], stored.shape[1] * 8
-    scales = packed.take(f"{prefix}.scales")
-    num_groups = scales.shape[0]
-    shaped(scales, (num_groups, rows))
-    if columns % num_groups:
-        raise GGUFError(f"{origin(scales)} has {num_groups} groups for {columns} columns")
-    qzeros = shaped(packed.take(f"{prefix}.qzeros"), (num_groups, rows // 8), ("I32",))
-    zeros = _codes(numbers(qzeros), np.arange(rows))
-    words, factors = numbers(stored), numbers(scales)
-    return weight_of(
-        Grid(
-            origin(stored),
-            (rows, columns),
-            _BITS,
-            lambda indices: _codes(words, indices),
-            lambda indices: np.asarray(factors[:, indices].T, np.float32),
-            Zeros(zeros),
-            np.arange(columns) // (columns // num_groups),
-        )
+    beside = Companions(packed.take(f"{prefix}.scales"), packed.take(f"{prefix}.qzeros"), None)
+    words, every = numbers(stored), np.arange(rows)
+    return by_columns(
+        stored,
+        (rows, columns),
+        _BITS,
+        lambda indices: _codes(words, indices),
+        lambda zeros: _codes(zeros, every).T,
+        beside,
     )
 
 

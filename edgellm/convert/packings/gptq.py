@@ -12,10 +12,11 @@ decoded unless each 32 columns are of one. Source: Frantar et al. 2022, and Auto
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
-from edgellm.convert.packings.integers import Grid, Zeros, bit_fields, weight_of
+from edgellm.convert.packings.integers import Companions, bit_fields, by_columns
 from edgellm.convert.packings.packed import Packed, numbers, origin, shaped
-from edgellm.convert.weight import Weight
+from edgellm.convert.weight import Indices, Weight
 from edgellm.errors import GGUFError
 
 _BITS = (2, 3, 4, 8)
@@ -38,38 +39,32 @@ def _weight(packed: Packed, prefix: str, bits: int, missing: int) -> Weight:
     if len(stored.shape) != 2 or stored.dtype != "I32" or stored.shape[0] * 32 % bits:
         raise GGUFError(f"{origin(stored)} is {stored.dtype} {stored.shape}, expected I32 codes")
     columns, rows = stored.shape[0] * 32 // bits, stored.shape[1]
-    scales = packed.take(f"{prefix}.scales")
-    num_groups = scales.shape[0]
-    shaped(scales, (num_groups, rows))
-    qzeros = shaped(packed.take(f"{prefix}.qzeros"), (num_groups, rows * bits // 32), ("I32",))
-    groups = _groups(packed, prefix, columns, num_groups)
-    # A stored zero may be one less and wrap: -1 is 2^bits - 1.
-    fields = bit_fields(numbers(qzeros), bits, rows).astype(np.int32) + missing
-    zeros = np.where(fields == 1 << bits, 0, fields) if bits != 8 else fields & 0xFF
-    words, factors = numbers(stored), numbers(scales)
-    return weight_of(
-        Grid(
-            origin(stored),
-            (rows, columns),
-            bits,
-            lambda indices: bit_fields(words[:, indices].T, bits, columns),
-            lambda indices: np.asarray(factors[:, indices].T, np.float32),
-            Zeros(zeros.T),
-            groups,
-        )
+    beside = Companions(
+        packed.take(f"{prefix}.scales"),
+        packed.take(f"{prefix}.qzeros"),
+        _groups(packed, prefix, columns),
+    )
+    words = numbers(stored)
+
+    def zeros(packed_zeros: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        # A stored zero may be one less and wrap: -1 is 2^bits - 1.
+        fields = bit_fields(packed_zeros, bits, rows).astype(np.int32) + missing
+        return np.where(fields == 1 << bits, 0, fields) if bits != 8 else fields & 0xFF
+
+    return by_columns(
+        stored,
+        (rows, columns),
+        bits,
+        lambda indices: bit_fields(words[:, indices].T, bits, columns),
+        zeros,
+        beside,
     )
 
 
-def _groups(packed: Packed, prefix: str, columns: int, count: int) -> np.ndarray:
+def _groups(packed: Packed, prefix: str, columns: int) -> Indices:
     stored = packed.tensors.pop(f"{prefix}.g_idx", None)
     if stored is None:
         size = packed.integer("group_size", -1)
-        groups = np.arange(columns) // (columns if size < 1 else size)
-    else:
-        groups = numbers(shaped(stored, (columns,), ("I32", "I64"))).astype(np.intp)
-    if groups.min() < 0 or groups.max() >= count:
-        raise GGUFError(
-            f"{packed.folder}: {prefix}: columns are of groups up to {groups.max()}, and scales "
-            f"are there for {count}"
-        )
-    return groups
+        return np.arange(columns) // (columns if size < 1 else size)
+    groups = numbers(shaped(stored, (columns,), ("I32", "I64")))
+    return np.asarray(groups, np.intp)

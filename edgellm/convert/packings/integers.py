@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgellm.convert.packings.packed import numbers, origin, shaped
+from edgellm.convert.safetensors import Stored
 from edgellm.convert.weight import Blocks, Indices, Values, Weight, from_floats
-from edgellm.errors import RequestError
+from edgellm.errors import GGUFError, RequestError
 
 Codes = npt.NDArray[np.uint8]
 
@@ -53,6 +55,56 @@ class Zeros:
         if self._codes.size == 1:
             return np.full((len(rows), self._groups), self.low, np.int32)
         return self._codes[rows].astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Companions:
+    """What lies beside a matrix of codes. scales: (groups, rows). zeros: (groups, words) of int32.
+    groups: of columns, None for runs of one length."""
+
+    scales: Stored
+    zeros: Stored
+    groups: Indices | None
+
+
+def by_columns(
+    stored: Stored,
+    shape: tuple[int, int],
+    bits: int,
+    codes: Callable[[Indices], Codes],
+    zeros: Callable[[npt.NDArray[np.int32]], npt.NDArray[np.integer[Any]]],
+    beside: Companions,
+) -> Weight:
+    """A matrix (rows, columns) that is packed along its input, with scales for groups of it.
+
+    zeros: (groups, words) -> (groups, rows). GGUFError where the sizes do not fit.
+    """
+    rows, columns = shape
+    count = beside.scales.shape[0] if beside.scales.shape else 0
+    shaped(beside.scales, (count, rows))
+    if not count or (beside.groups is None and columns % count):
+        raise GGUFError(f"{origin(beside.scales)} has {count} groups for {columns} columns")
+    words = numbers(shaped(beside.zeros, (count, rows * bits // 32), ("I32",)))
+    groups = beside.groups
+    if groups is None:
+        groups = np.arange(columns) // (columns // count)
+    if groups.min() < 0 or groups.max() >= count:
+        raise GGUFError(
+            f"{origin(stored)}: columns are of groups up to {groups.max()}, and scales are there "
+            f"for {count}"
+        )
+    factors = numbers(beside.scales)
+    return weight_of(
+        Grid(
+            origin(stored),
+            shape,
+            bits,
+            codes,
+            lambda indices: np.asarray(factors[:, indices].T, np.float32),
+            Zeros(np.asarray(zeros(words)).T),
+            groups,
+        )
+    )
 
 
 def bit_fields(words: npt.NDArray[np.int32], bits: int, count: int) -> Codes:

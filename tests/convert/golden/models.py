@@ -102,6 +102,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaForCausalLM", {**BASE, "head_dim": 16}),
     "llama-biases": ("LlamaForCausalLM", {**BASE, "attention_bias": True}),
     "llama-llama3": ("LlamaForCausalLM", {**BASE, "rope_parameters": LLAMA3}),
+    "llama-yarn-mscale": (
+        "LlamaForCausalLM",
+        {**BASE, "head_dim": 16,
+         "rope_parameters": {**YARN, "mscale": 0.7, "mscale_all_dim": 0.9}},
+    ),
     "llama-heads": ("LlamaForCausalLM", ALL_HEADS),
     "llama-tied": ("LlamaForCausalLM", {**BASE, "tie_word_embeddings": True}),
     "mistral": ("MistralForCausalLM", {**BASE, "sliding_window": 4}),
@@ -162,6 +167,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BASE, **DIM16, "tie_word_embeddings": True, "sliding_window": 4,
          "query_pre_attn_scalar": 16},
     ),
+    "gemma2-scale": (
+        "Gemma2ForCausalLM",
+        {**BASE, **DIM16, "tie_word_embeddings": True, "sliding_window": 4,
+         "query_pre_attn_scalar": 32},
+    ),
     "gemma3": (
         "Gemma3ForCausalLM",
         {**BASE, **DIM16, "tie_word_embeddings": True, "sliding_window": 4,
@@ -179,6 +189,12 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "olmo": ("OlmoForCausalLM", {**BASE, "clip_qkv": 1.5}),
     "olmo2": ("Olmo2ForCausalLM", BASE),
     "olmo3": ("Olmo3ForCausalLM", {**BASE, "num_hidden_layers": 4, "sliding_window": 4}),
+    "olmo3-bases": (
+        "Olmo3ForCausalLM",
+        {**BASE, "num_hidden_layers": 4, "sliding_window": 4,
+         "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 5e5}}},
+    ),
     "phi3": ("Phi3ForCausalLM", {**BASE, "sliding_window": 4}),
     "phi3-long": (
         "Phi3ForCausalLM",
@@ -331,6 +347,12 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "GPTBigCodeForCausalLM",
         {"vocab_size": VOCAB, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": HEADS,
          "n_positions": 64, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+    ),
+    "starcoder-heads": (
+        "GPTBigCodeForCausalLM",
+        {"vocab_size": VOCAB, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": HEADS,
+         "n_positions": 64, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+         "multi_query": False},
     ),
     "gptneox": ("GPTNeoXForCausalLM", {**ALL_HEADS, "rotary_pct": 0.5}),
     "gptneox-sequential": (
@@ -496,6 +518,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "FalconH1ForCausalLM",
         {**BASE, **DIM8, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16,
          "mamba_n_groups": 1, "mamba_d_state": 16, "mamba_chunk_size": 8},
+    ),
+    "falcon-h1-multipliers": (
+        "FalconH1ForCausalLM",
+        {**BASE, **DIM8, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16,
+         "mamba_n_groups": 1, "mamba_d_state": 16, "mamba_chunk_size": 8, "key_multiplier": 0.5,
+         "lm_head_multiplier": 0.7, "embedding_multiplier": 2.0, "attention_out_multiplier": 0.6,
+         "ssm_multipliers": [0.5, 0.6, 0.7, 0.8, 0.9], "mlp_multipliers": [0.6, 0.7],
+         "ssm_in_multiplier": 0.8, "ssm_out_multiplier": 1.2, "attention_in_multiplier": 0.9},
     ),
     "falcon-mamba": (
         "FalconMambaForCausalLM",
