@@ -124,7 +124,7 @@ def _run(arguments: list[str]) -> int:
     try:
         args, unknown = parser.parse_known_args(arguments)
         if unknown:
-            chosen.error(f"unrecognized arguments: {' '.join(unknown)}")
+            chosen.error(f"unrecognized arguments: {' '.join(unknown)}{_near(chosen, unknown)}")
     except SystemExit as leave:  # argparse has said why, or has shown the help
         return leave.code if isinstance(leave.code, int) else 0
     if args.command is None:
@@ -132,6 +132,16 @@ def _run(arguments: list[str]) -> int:
         return 2
     code: int = module.run(args)
     return code
+
+
+def _near(parser: argparse.ArgumentParser, words: list[str]) -> str:
+    """The options that mistyped ones may have been meant to be."""
+    from difflib import get_close_matches  # for errors alone
+
+    known = list(parser._option_string_actions)
+    typed = [word.partition("=")[0] for word in words if word.startswith("--")]
+    near = [name for word in typed for name in get_close_matches(word, known, 1)]
+    return f" (near: {', '.join(near)})" if near else ""
 
 
 def _describe(error: Exception) -> str:

@@ -228,3 +228,8 @@ def test_the_examples_of_every_command_can_be_run(
         assert cli.main([command, *words]) == 0, line
     assert cli.main([name, "--help"]) == 0
     assert capsys.readouterr().out.endswith(f"  {EXAMPLES[name][-1]}\n")
+
+
+def test_a_mistyped_option_is_told_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "smollm2", "--temprature=1", "--zzz", "hi"]) == 2
+    assert capsys.readouterr().err.endswith("--temprature=1 --zzz hi (near: --temperature)\n")
