@@ -13,6 +13,7 @@ from textual import on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding
 from textual.containers import Vertical
+from textual.notifications import SeverityLevel
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, TextArea
 
@@ -24,7 +25,8 @@ from edgellm.tui.desk import Desk
 from edgellm.tui.doors import Engine, Library
 from edgellm.tui.first_model import first_model
 from edgellm.tui.generation import Generation
-from edgellm.tui.handlers.prompt import ask
+from edgellm.tui.handlers import chats
+from edgellm.tui.handlers.prompt import submit
 from edgellm.tui.history import History, Store
 from edgellm.tui.listing import Listing
 from edgellm.tui.palette import Actions
@@ -229,13 +231,7 @@ class ChatApp(App[None]):
 
     @on(Editor.Submitted)
     def _submit(self, event: Editor.Submitted) -> None:
-        name, _, argument = event.text.strip()[1:].partition(" ")
-        if not event.text.startswith("/"):
-            self.run_worker(self.attempt(ask(self, event.text)), group="actions")
-        elif name in BY_NAME:
-            self.do(BY_NAME[name], argument.strip())
-        else:
-            self.notify(f"no command /{name}: / lists them", severity="warning", markup=False)
+        submit(self, event.text)
 
     @on(TextArea.Changed, "#editor")
     def _show_attachments(self) -> None:
@@ -268,21 +264,11 @@ class ChatApp(App[None]):
     async def _search(self, event: ConversationList.Searched) -> None:
         found = await self.listing.search(event.query)
         if event.take_first and found:
-            await self._show_conversation(found[0].id)
+            await chats.show(self, found[0].id)
 
     @on(ConversationList.Chosen)
     async def _choose(self, event: ConversationList.Chosen) -> None:
-        await self._show_conversation(event.conversation)
-
-    async def _show_conversation(self, conversation: int) -> None:
-        chat = await self.desk.find(conversation)
-        if chat is None:
-            self.notify("this chat has been deleted", severity="warning")
-            await self.listing.draw()
-            return
-        await self.open(chat)
-        self.sidebar.remove_class("-shown")  # on a narrow screen it lies over the chat
-        self.editor.focus()
+        await chats.show(self, event.conversation)
 
     async def _look_around(self) -> None:
         """What other programs have written, and what the engine holds in memory."""
@@ -304,22 +290,15 @@ class ChatApp(App[None]):
         self._show_settings()
         await self.listing.draw()
 
-    def _note(self, text: str) -> None:
-        """From any thread."""
-        self.call_later(self.notify, text, markup=False, timeout=10)
+    # These three may be called in any thread.
+
+    def _note(self, text: str, severity: SeverityLevel = "information") -> None:
+        self.call_later(self.notify, text, severity=severity, markup=False, timeout=10)
 
     def _history_failed(self, error: Exception) -> None:
-        """From the history's thread."""
-        self.call_later(
-            self.notify,
-            f"the history is not written: {error}",
-            severity="error",
-            markup=False,
-            timeout=30,
-        )
+        self._note(f"the history is not written: {error}", "error")
 
     def _history_mended(self) -> None:
-        """From the history's thread."""
         self.call_later(self.desk.save_all)
         self._note("the history is written again")
 

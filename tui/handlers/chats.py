@@ -19,6 +19,18 @@ async def new(app: "ChatApp", _: str) -> None:
     app.editor.focus()
 
 
+async def show(app: "ChatApp", conversation: int) -> None:
+    """Opens a conversation of the list."""
+    chat = await app.desk.find(conversation)
+    if chat is None:
+        app.notify("this chat has been deleted", severity="warning")
+        await app.listing.draw()
+        return
+    await app.open(chat)
+    app.sidebar.remove_class("-shown")  # on a narrow screen it lies over the chat
+    app.editor.focus()
+
+
 async def search(app: "ChatApp", text: str) -> None:
     app.show_sidebar(True)
     field = app.query_one("#search", Input)

@@ -4,12 +4,23 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from edgellm.errors import EdgeLLMError, RequestError
+from edgellm.tui.actions import BY_NAME
 from edgellm.tui.attachments import attach
 from edgellm.tui.chat import UNTITLED, Message, title_of
 from edgellm.tui.history import Store
 
 if TYPE_CHECKING:
     from edgellm.tui.app import ChatApp
+
+
+def submit(app: "ChatApp", text: str) -> None:
+    name, _, argument = text.strip()[1:].partition(" ")
+    if not text.startswith("/"):
+        app.run_worker(app.attempt(ask(app, text)), group="actions")
+    elif name in BY_NAME:
+        app.do(BY_NAME[name], argument.strip())
+    else:
+        app.notify(f"no command /{name}: / lists them", severity="warning", markup=False)
 
 
 async def ask(app: "ChatApp", text: str) -> None:
