@@ -20,6 +20,7 @@ from tests.convert import packing
 from tests.convert.checkpoints import (
     CONFIGS,
     HIDDEN,
+    Raw,
     save_safetensors,
     small_tokenizer,
     write_checkpoint,
@@ -171,6 +172,21 @@ def test_matrices_are_what_was_packed(tmp_path: Path, name: str) -> None:
     for matrix, values in want.items():
         error = np.abs(got[matrix] - values).max()
         assert error <= ulps * 2**-11 * np.abs(values).max() + 1e-7, matrix
+
+
+def test_models_saved_in_eight_bits_without_scales(tmp_path: Path) -> None:
+    """`torch_dtype` float8: all tensors, norms too, are codes and nothing else."""
+    weights = write_checkpoint(tmp_path / "model", "Qwen3ForCausalLM")
+    rng = np.random.default_rng(3)
+    codes = {name: rng.integers(0, 0x78, w.shape, np.uint8) for name, w in weights.items()}
+    raw = {name: Raw("F8_E4M3", values) for name, values in codes.items()}
+    save_safetensors(tmp_path / "model" / "model.safetensors", raw)
+    path = tmp_path / "out.gguf"
+    write_converted(open_checkpoint(tmp_path / "model"), path)
+    got, types = matrices(path)
+    assert types == {"BF16"}
+    for name, values in got.items():
+        assert np.array_equal(values, E4M3[codes[name]]), name
 
 
 def test_rows_of_blocks_are_moved_whole(tmp_path: Path) -> None:

@@ -38,7 +38,10 @@ def unpacked(checkpoint: Checkpoint) -> dict[str, Weight]:
     found: dict[str, Weight] = {}
     if packed.config:
         found |= dict(_method(checkpoint, packed)(packed))
-    return found | {name: from_stored(stored) for name, stored in packed.tensors.items()}
+    return found | {
+        name: fp8.unscaled(stored) if stored.dtype in fp8.TABLES else from_stored(stored)
+        for name, stored in packed.tensors.items()
+    }
 
 
 def _config(checkpoint: Checkpoint) -> Mapping[str, Any]:

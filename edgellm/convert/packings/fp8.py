@@ -51,6 +51,13 @@ def weights(packed: Packed) -> Iterator[tuple[str, Weight]]:
         packed.drop(*(f"{prefix}{suffix}" for prefix in packed.names(suffix)))
 
 
+def unscaled(stored: Stored) -> Weight:
+    """A tensor that was saved in eight bits as it is, without any scale."""
+    table, columns = TABLES[stored.dtype], stored.shape[-1] if len(stored.shape) > 1 else 1
+    flat = numbers(stored).reshape(-1, columns)
+    return from_floats(origin(stored), stored.shape, "BF16", lambda rows: table[flat[rows]])
+
+
 def scaled(
     stored: Stored, scale: npt.NDArray[np.float32], scale_origin: str, config: Mapping[str, Any]
 ) -> Weight:
