@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 _WIDTH, _HEIGHT = 760, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 200, 40, 60
 _TICKS = 5
+_LINE, _LETTER = 15, 7.5  # of a label
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,38 @@ def scatter(
         f"{xs.at(point.x):.1f},{ys.at(point.y):.1f}" for point in _front(points, more_is_better)
     )
     parts.append(f'<polyline points="{front}" fill="none" stroke="var(--mark)" opacity="0.5"/>')
-    for point in points:
-        x, y = xs.at(point.x), ys.at(point.y)
+    places = [(xs.at(point.x), ys.at(point.y)) for point in points]
+    for x, y in places:
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="var(--mark)"/>')
-        parts.append(_text(x + 8, y + 4, point.label, "start"))
+    for box, point in zip(_labels(places, points), points, strict=True):
+        parts.append(_text(box.x, box.y, point.label, "start"))
     return "\n".join([*parts, "</svg>", ""])
+
+
+@dataclass(frozen=True)
+class _Box:
+    """x, y: of its lower left corner, from above."""
+
+    x: float
+    y: float
+    width: float
+
+    def touches(self, other: "_Box") -> bool:
+        beside = self.x >= other.x + other.width or other.x >= self.x + self.width
+        return not beside and abs(self.y - other.y) < _LINE
+
+
+def _labels(places: Sequence[tuple[float, float]], points: Sequence[Point]) -> list[_Box]:
+    """Where labels go: right of their points, above or below where something else is there."""
+    taken = [_Box(x - 5, y + 4, 10) for x, y in places]
+    labels: list[_Box] = []
+    for (x, y), point in zip(places, points, strict=True):
+        width = _LETTER * len(point.label)
+        shifts = (_LINE * step * sign for step in range(len(points) + 1) for sign in (-1, 1))
+        tries = [_Box(x + 8, y + 4 + shift, width) for shift in shifts]
+        free = (box for box in tries if not any(map(box.touches, [*taken, *labels])))
+        labels.append(next(free, tries[0]))
+    return labels
 
 
 def _front(points: Sequence[Point], more_is_better: bool) -> list[Point]:

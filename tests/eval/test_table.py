@@ -1,5 +1,6 @@
 """Rows side by side, and their picture."""
 
+from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
@@ -50,3 +51,12 @@ def test_the_line_joins_what_nothing_beats() -> None:
         assert len(line.attrib["points"].split()) == joined
     with pytest.raises(ValueError, match="nothing to draw"):
         scatter([], "t", "x", "y", False)
+
+
+def test_labels_keep_out_of_each_others_way() -> None:
+    points = [Point(x, x / 10, f"a model of some name {x}") for x in (100, 101, 102, 103, 200)]
+    root = ElementTree.fromstring(scatter(points, "t", "x", "y", False))
+    labels = [e for e in root.iter() if (e.text or "").startswith("a model")]
+    places = [(float(e.attrib["x"]), float(e.attrib["y"])) for e in labels]
+    for (x, y), (other_x, other_y) in combinations(places, 2):
+        assert abs(y - other_y) >= 14 or abs(x - other_x) > 150
