@@ -9,9 +9,10 @@ from hypothesis import given, settings, strategies as st
 from edgellm.completion import collect
 from edgellm.engine import Engine
 from edgellm.errors import ContextOverflow, EdgeLLMError, RequestError
-from edgellm.generation import Scoring
+from edgellm.generation import Generation, Scoring
 from edgellm.sequence import Sequence
 from edgellm.types import Completion, SamplingParams, TokenEvent
+from tests.drafters.scripted import Scripted, speculating
 from tests.mock_model import (
     EOG,
     GREEDY,
@@ -265,26 +266,32 @@ def test_a_listener_that_is_gone_ends_its_answer() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(
+    actions=st.lists(
         st.one_of(
             st.tuples(st.just("add"), st.integers(1, 70)),
-            st.tuples(st.just("abort"), st.integers(0, 20)),
+            st.tuples(st.just("add"), st.integers(1, 20)),
+            st.tuples(st.just("abort"), st.integers(0, 9)),
             st.tuples(st.just("break"), st.just(0)),
             st.tuples(st.just("step"), st.integers(1, 4)),
         ),
         max_size=30,
-    )
+    ),
+    guesses=st.integers(0, 3),
 )
-def test_every_request_gets_exactly_one_end(actions: list[tuple[str, int]]) -> None:
+def test_every_request_gets_exactly_one_end(actions: list[tuple[str, int]], guesses: int) -> None:
+    """And a text that nothing around it changes: all of it, or where it was cut its beginning."""
     model = MockModel(noise)
-    engine = make_engine(model, num_blocks=16)
-    outboxes: list[Outbox] = []
+    engine = speculating(model, Scripted(lambda tokens: [1] * guesses), num_blocks=16)
+    made: list[tuple[Generation, Outbox]] = []
     for action, number in actions:
         if action == "add":
-            params = SamplingParams(seed=1, max_tokens=number % 7)
-            consumer, outbox = generation(b"p" * number, params, request_id=str(len(outboxes)))
-            outboxes.append(outbox)
-            engine.add(consumer)
+            params = SamplingParams(seed=1, max_tokens=3 * number % 25)
+            request_id, prompt = str(len(made) % 10), bytes([number]) * number
+            answers = [generation(prompt, params, i, request_id) for i in range(1 + number % 3)]
+            for answer, _ in answers:
+                answer.sequence.is_background = number % 4 == 0
+            made += answers
+            engine.add(*(answer for answer, _ in answers))
         elif action == "abort":
             engine.abort(str(number))
         elif engine.has_work:
@@ -295,9 +302,19 @@ def test_every_request_gets_exactly_one_end(actions: list[tuple[str, int]]) -> N
             model.error = None
         engine.check_integrity()
     finish(engine)
-    for outbox in outboxes:
+    for answer, outbox in made:
         ends = [e for e in outbox if isinstance(e, Exception) or e.finish_reason]
         assert len(ends) == 1 and ends[0] is outbox[-1]
+        sequence = answer.sequence
+        prompt = bytes(sequence.token_ids[: sequence.num_prompt_tokens])
+        alone, _ = generation(prompt, sequence.params, sequence.sample_index)
+        quiet = make_engine(MockModel(noise))
+        quiet.add(alone)
+        finish(quiet)
+        whole = alone.sequence.token_ids[len(prompt) :]
+        told = [t for e in outbox if isinstance(e, TokenEvent) for t in e.token_ids]
+        is_whole = isinstance(ends[0], TokenEvent) and ends[0].finish_reason != "abort"
+        assert told == (whole if is_whole else whole[: len(told)])
 
 
 def test_an_empty_prompt_is_a_request_error() -> None:
