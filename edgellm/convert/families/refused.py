@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from edgellm.models.registry import NO_LANGUAGE_MODELS, NOT_RUN
 
-_BY_HAND = (
-    "its code is not in transformers, which conversions are held to; files of it that others made "
-    "are run"
+_NOT_WRITTEN = (
+    "files of it that others made are run, but no conversion has been written and held to the "
+    "model's own code"
 )
 _REASONS: Mapping[str, str] = {  # by architecture
     "phimoe": "its graph weighs the chosen experts by their softmax, and the model's own code by "
@@ -22,6 +22,7 @@ _ARCHITECTURES: Mapping[str, str] = {
     "GPTRefactForCausalLM": "refact",
     "Grok1ForCausalLM": "grok",
     "GrokForCausalLM": "grok",
+    "HunYuanVLForConditionalGeneration": "hunyuan_vl",
     "JAISLMHeadModel": "jais",
     "JinaBertForMaskedLM": "jina-bert-v2",
     "JinaBertModel": "jina-bert-v2",
@@ -45,6 +46,7 @@ _ARCHITECTURES: Mapping[str, str] = {
     "RwkvHybridForCausalLM": "arwkv7",
     "SmallThinkerForCausalLM": "smallthinker",
     "Spark2_5ForCausalLM": "spark2_5",
+    "T5EncoderModel": "t5encoder",
     "TalkieForCausalLM": "talkie",
     "BailingMoeV3ForCausalLM": "bailingmoe3",
     "ChameleonForConditionalGeneration": "chameleon",
@@ -82,4 +84,4 @@ def why_not(name: str) -> str | None:
     reason = NOT_RUN.get(architecture) or NO_LANGUAGE_MODELS.get(architecture)
     if reason is not None:
         return f"{architecture} in GGUF, which is not run: {reason}"
-    return f"{architecture} in GGUF: {_REASONS.get(architecture, _BY_HAND)}"
+    return f"{architecture} in GGUF: {_REASONS.get(architecture, _NOT_WRITTEN)}"
