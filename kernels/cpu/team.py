@@ -20,7 +20,8 @@ from edgellm.kernels.cpu.objects import KERNEL_TYPE, Library
 from edgellm.kernels.cpu.pace import Pace
 
 TEAM_KERNELS = (("lead",), ("work",))
-SPIN_ROUNDS = 20_000  # of about 10 ns: a worker parks some 200 us after the last step
+# Of about 10 ns: a worker parks some 1 ms after a step, and drawing a token takes less.
+SPIN_ROUNDS = 100_000
 
 
 def _system_functions() -> tuple[int, int, int]:
