@@ -151,10 +151,12 @@ def test_a_forked_child_is_refused_and_does_not_hang(own: CpuBackend) -> None:
 
 # Runs steps until it is interrupted, again and again; the next result must be right.
 INTERRUPTED = """
+import signal
 import numpy as np
 from edgellm.config import cache_dir
 from edgellm.kernels.cpu import CpuBackend
 from tests.kernels.cpu.test_team import Prompt
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
 backend = CpuBackend(cache_dir(), 2)
 prompt = Prompt(backend)
 expected = prompt.logits()
