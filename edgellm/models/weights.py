@@ -112,7 +112,10 @@ class Weights:
         for answers in self._offers.values():
             if len(answers) > 1:
                 missing, found = self._stored(answers[False]), self._stored(answers[True])
-                raise GGUFError(f"tensor {missing} is missing, and the file has {found}")
+                raise GGUFError(
+                    f"tensor {missing} is missing, and the file has {found}: layers of one kind "
+                    "have the same tensors"
+                )
 
     def _may_be_left(self, name: str) -> bool:
         if self.part and name.startswith(DECODER):
