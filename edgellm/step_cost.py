@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import median
 
-_SLOWDOWN = 1.8  # of decoding while prompts are computed, at most (2 is promised)
+_SLOWDOWN = 1.7  # of decoding while prompts are computed, at most (2 is promised)
 _LONGEST = 0.15  # seconds of a step beside decodes that take less (0.25 is promised)
 _LONGEST_ALONE = 0.5
 _SETTLING = 0.05  # seconds after prefill in which decodes are slow because of it

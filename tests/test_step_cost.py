@@ -117,7 +117,7 @@ def test_prefill_beside_slow_decodes_takes_nearly_as_long_as_they_do() -> None:
         read(cost, machine)
         taken = paste(cost, machine, 200)[1:]
         assert max(seconds for _, seconds in taken) <= 1.85 * decode + per_token
-        assert mean(taken) >= 1.4 * decode
+        assert mean(taken) >= 1.3 * decode
 
 
 def test_a_machine_that_others_use_too_starves_nobody() -> None:
@@ -143,7 +143,7 @@ def test_the_time_of_decodes_is_not_learnt_where_prefill_slows_them() -> None:
     while not cost.prefill_tokens(1, 500, 0):
         cost.observe(Work(1), 0.010)
         waited += 1
-    assert waited == pytest.approx(2 * 0.14 / 0.008, abs=2)  # from the deepest debt to all
+    assert waited == pytest.approx(2 * 0.14 / 0.007, abs=2)  # from the deepest debt to all
 
 
 def test_a_debt_is_bounded() -> None:
