@@ -218,5 +218,5 @@ def test_prefill_waits_for_a_bounded_time(
     while not (tokens := cost.prefill_tokens(rows, wanted, depth)):
         cost.observe(Work(rows), decode)
         waited += decode
-    assert waited <= max(2 * 0.15 / 0.8, 2 * decode) + decode
+    assert waited <= max(2 * 0.15 / 0.7, 2 * decode) + decode
     assert tokens <= max(wanted, 32)
