@@ -109,13 +109,20 @@ class Weights:
                 )
 
     def _compare_layers(self) -> None:
+        difference = self._difference()
+        if difference is not None:
+            raise GGUFError(difference)
+
+    def _difference(self) -> str | None:
+        """What one layer lacks and another has; None where all have the same."""
         for answers in self._offers.values():
             if len(answers) > 1:
                 missing, found = self._stored(answers[False]), self._stored(answers[True])
-                raise GGUFError(
+                return (
                     f"tensor {missing} is missing, and the file has {found}: layers of one kind "
                     "have the same tensors"
                 )
+        return None
 
     def _may_be_left(self, name: str) -> bool:
         if self.part and name.startswith(DECODER):
@@ -139,10 +146,8 @@ class Weights:
             missing, wanted = self._stored(name), _plain(shape)
             raise GGUFError(f"tensor {missing} is missing, expected with shape {wanted}")
         if _plain(info.shape) != _plain(shape):
-            self._compare_layers()
-            raise GGUFError(
-                f"tensor {info.name} has shape {_plain(info.shape)}, expected {_plain(shape)}"
-            )
+            reason = f"tensor {info.name} has shape {_plain(info.shape)}, expected {_plain(shape)}"
+            raise GGUFError("; or ".join(filter(None, (reason, self._difference()))))
         self.read.add(info.name)
         return info
 

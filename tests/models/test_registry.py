@@ -93,7 +93,9 @@ def test_a_tensor_that_is_missing_is_named(tiny_file: TinyFile, name: str) -> No
         for missing in (n for n in whole if n.startswith((layer, "output_norm.weight"))):
             file.tensors = {n: info for n, info in whole.items() if n != missing}
             is_telling = missing.removeprefix(layer).removesuffix(".weight") in telling
-            named = rf"{re.escape(layer)}|{name}\.\S+ is" if is_telling else re.escape(missing)
+            named = (
+                rf"tensor {re.escape(layer)}|{name}\.\S+ is" if is_telling else re.escape(missing)
+            )
             with pytest.raises(GGUFError, match=named):
                 record(file, config, CONTEXT)
 
