@@ -36,14 +36,14 @@ def shares(
     if not limits.is_causal:
         return _whole(limits.token_budget, running)
     decodes, prefills = parted(running)
-    shares = [(s, s.num_remaining_tokens) for s in decodes]
+    given = [(s, s.num_remaining_tokens) for s in decodes]
     if not prefills:
-        return shares
-    rows = sum(share for _, share in shares)
+        return given
+    rows = sum(share for _, share in given)
     budget = max(1, limits.token_budget - rows)
     if cost is not None:
         budget = min(budget, prefill_tokens(cost, 0 if is_alone else rows, prefills))
-    return shares + _share_out(budget, prefills)
+    return given + _share_out(budget, prefills)
 
 
 def prefill_tokens(cost: StepCost, rows: int, prefills: list[Sequence]) -> int:
