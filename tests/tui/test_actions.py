@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.widgets import OptionList, Static
+from textual.command import CommandList
+from textual.widgets import Static
 
 from edgellm.tui.actions import ACTIONS, BY_NAME
 from edgellm.tui.palette import Actions
@@ -36,16 +37,14 @@ async def test_each_action_has_a_key_a_command_a_palette_entry_and_help(
         monkeypatch.setattr(app, "do", lambda action, text="": done.append((action.name, text)))
         palette = Actions(app.screen)
         offered = {hit.help: hit async for hit in palette.discover()}
-        app.push_screen(HelpScreen(ACTIONS))
-        await pilot.pause()
+        await app.push_screen(HelpScreen(ACTIONS))
         help_lines = "\n".join(str(part.render()) for part in app.screen.query(Static))
-        app.pop_screen()
-        await pilot.pause()
+        await app.pop_screen()
         for action in ACTIONS:
             (binding,) = app._bindings.get_bindings_for_key(action.key)
             await app.run_action(binding.action)
             app.post_message(Editor.Submitted(f"/{action.name} words of it"))
-            await pilot.pause()
+            await until(pilot, lambda: len(done) == 2)
             command: Any = offered[f"/{action.name}"].command
             command()
             assert done == [(action.name, ""), (action.name, "words of it"), (action.name, "")]
@@ -65,8 +64,8 @@ async def test_the_palette_has_every_action(tmp_path: Path) -> None:
     async with chatting(tmp_path, counting()) as pilot:
         await say(pilot, "hi")
         await pilot.press("ctrl+p")
-        await pilot.pause()
-        listed = pilot.app.screen.query_one(OptionList)
+        await until(pilot, lambda: pilot.app.screen.query(CommandList))
+        listed = pilot.app.screen.query_one(CommandList)
         await until(pilot, lambda: listed.option_count == len(ACTIONS))
         await pilot.press(*"regenerate")
         await until(pilot, lambda: listed.option_count == 1)

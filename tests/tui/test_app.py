@@ -90,9 +90,9 @@ async def test_all_is_there_after_a_restart(tmp_path: Path) -> None:
         app = app_of(pilot)
         await until(pilot, lambda: listed(app) == ["  hello"])
         await pilot.press("up")
-        assert app.editor.text == "hello"
+        await until(pilot, lambda: app.editor.text == "hello")
         await pilot.press("down")
-        assert app.editor.text == ""
+        await until(pilot, lambda: app.editor.text == "")
         (conversation,) = await app.history.ask(Store.conversations)
         app.post_message(app.sidebar.Chosen(conversation.id))
         await until(pilot, lambda: texts(pilot) == ["hello", "An *answer*."])
@@ -110,7 +110,7 @@ async def test_what_another_program_adds_appears(tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_growing_text_is_on_disk_within_a_quarter_second(tmp_path: Path) -> None:
+async def test_growing_text_is_on_disk_while_it_grows(tmp_path: Path) -> None:
     client = ScriptedClient(lambda prompt: "abc" * 10_000)
     client.delay = 0.001
     async with chatting(tmp_path, client) as pilot:
@@ -121,13 +121,12 @@ async def test_growing_text_is_on_disk_within_a_quarter_second(tmp_path: Path) -
         generation = app.session.generation(app.chat)
         assert generation is not None
         with Store(tmp_path / "history.db") as store:
-            end = time.monotonic() + 10
-            while True:
+
+            def is_stored() -> bool:
                 chat = store.load(app.chat.id)
-                if chat and chat.head and chat.head.content == generation.text:
-                    break
-                assert time.monotonic() < end
-                await pilot.pause(0.02)
+                return bool(chat and chat.head and chat.head.content == generation.text)
+
+            await until(pilot, is_stored)
         await pilot.press("escape")
         await finished(pilot)
 
@@ -287,28 +286,6 @@ def test_hints_name_the_keys_of_the_actions() -> None:
 
 
 @asynchronous
-async def test_completion_of_commands_and_paths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "a.txt").write_text("x")
-    monkeypatch.chdir(tmp_path)
-    async with chatting(tmp_path) as pilot:
-        app = app_of(pilot)
-        await pilot.press(*"/ren")
-        await until(pilot, lambda: app.completions.display)
-        await pilot.press("tab")
-        assert app.editor.text == "/rename "
-        app.editor.put("")
-        await pilot.press(*"see @no")
-        await until(pilot, lambda: app.completions.display)
-        await pilot.press("tab", *"a", "tab")
-        assert app.editor.text == "see @notes/a.txt "
-        await pilot.press("ctrl+j", *"more")
-        assert app.editor.text == "see @notes/a.txt \nmore"
-
-
-@asynchronous
 async def test_without_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with chatting(tmp_path) as pilot:
@@ -327,6 +304,6 @@ async def test_every_theme_draws(tmp_path: Path) -> None:
         drawn = set()
         for theme in THEMES:
             pilot.app.theme = theme.name
-            await pilot.pause(0.1)
+            await until(pilot, lambda: pilot.app.export_screenshot() not in drawn)
             drawn.add(pilot.app.export_screenshot())
-        assert len(drawn) == len(THEMES) and all("answer" in picture for picture in drawn)
+        assert all("answer" in picture for picture in drawn)

@@ -20,7 +20,7 @@ from tests.tui.scripted import ScriptedClient, ScriptedLibrary
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 STAMP = f"<!-- Textual {textual.__version__} -->\n"
-PATIENCE = 10.0  # seconds
+PATIENCE = 60.0  # seconds
 ANSWER = """\
 Reverse a string with a *slice*:
 

@@ -13,7 +13,8 @@ import pytest
 
 import edgellm
 
-WAIT = 45.0  # seconds: kernels may have to be compiled first
+WAIT = 120.0  # seconds: kernels may have to be compiled first, on a busy machine
+SIZE = ("-x", "110", "-y", "300")  # an answer does not scroll its heading out while we look
 
 
 class Terminal:
@@ -27,7 +28,7 @@ class Terminal:
         here = [str(Path(edgellm.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
         paths = [f"XDG_DATA_HOME={folder}", f"PYTHONPATH={os.pathsep.join(filter(None, here))}"]
         line = shlex.join([*unset, *paths, *command])
-        self._tmux("new-session", "-d", "-x", "110", "-y", "30", f"{line}; echo left with $?; cat")
+        self._tmux("new-session", "-d", *SIZE, f"{line}; echo left with $?; cat")
 
     def _tmux(self, *words: str) -> str:
         command = ["tmux", "-f", "/dev/null", "-S", str(self._socket), *words]
@@ -42,7 +43,7 @@ class Terminal:
     def wait(self, condition: Callable[[str], object]) -> None:
         end = time.monotonic() + WAIT
         while not condition(screen := self.screen()):
-            assert time.monotonic() < end, screen
+            assert time.monotonic() < end, "\n".join(filter(str.strip, screen.splitlines()))
             time.sleep(0.1)
 
     def close(self) -> None:
@@ -72,6 +73,7 @@ def chat(smollm2: Path, tmp_path: Path) -> Iterator[Callable[[], Terminal]]:
 def test_type_stream_stop_regenerate_quit_reopen(chat: Callable[[], Terminal]) -> None:
     terminal = chat()
     terminal.wait(lambda screen: "of 8.2k" in screen)
+    terminal.press("/settings ignore-eos=true", "Enter")
     terminal.press("Write a very long story about the sea.", "Enter")
     terminal.wait(lambda screen: screen.count("tokens/s") == 2)
     terminal.press("Escape")

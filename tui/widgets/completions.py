@@ -21,6 +21,7 @@ class Completions(OptionList, can_focus=False):
     def __init__(self, commands: Sequence[tuple[str, str]]) -> None:
         super().__init__(id="completions", compact=True)
         self._commands = commands
+        self._offered: tuple[str, bool] | None = None  # what the list is for
         self.word = ""  # what would be replaced
         self.is_chosen = False  # whether the user has walked through the list
 
@@ -33,7 +34,11 @@ class Completions(OptionList, can_focus=False):
         return None if self.highlighted is None else self.get_option_at_index(self.highlighted).id
 
     def offer(self, before: str, at_start: bool) -> None:
-        """before: the line up to the cursor; at_start: it is the first one."""
+        """before: the line up to the cursor; at_start: it is the first one. The same once more
+        changes nothing: a list that was hidden stays so."""
+        if (before, at_start) == self._offered:
+            return
+        self._offered = before, at_start
         found: list[tuple[str, str]] = []
         if at_start and before.startswith("/") and " " not in before:
             self.word = before

@@ -1,7 +1,7 @@
 """The prompt: several lines, what was typed before, completion of commands and paths."""
 
 from rich.cells import split_graphemes
-from textual import events
+from textual import events, on
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -42,7 +42,9 @@ class Editor(TextArea):
         self._completions = completions
 
     def action_submit(self) -> None:
-        if self._completions.display and self._completions.is_chosen:
+        self._offer()
+        offered = self._completions
+        if offered.display and offered.is_chosen and offered.chosen != offered.word:
             self.action_complete()
             return
         text = self.text
@@ -59,6 +61,7 @@ class Editor(TextArea):
         self.insert("\n")
 
     def action_up(self) -> None:
+        self._offer()
         if self._completions.display:
             self._completions.move(-1)
         elif self.cursor_location[0] == 0 and self._back < len(self.said):
@@ -67,6 +70,7 @@ class Editor(TextArea):
             self.action_cursor_up()
 
     def action_down(self) -> None:
+        self._offer()
         if self._completions.display:
             self._completions.move(1)
         elif self._back and self.cursor_location[0] == self.document.line_count - 1:
@@ -76,6 +80,7 @@ class Editor(TextArea):
 
     def action_complete(self) -> None:
         """Takes the completion that is marked; without one, the focus goes on."""
+        self._offer()
         word, completed = self._completions.word, self._completions.chosen
         if not self._completions.display or completed is None:
             self.screen.focus_next()
@@ -119,7 +124,11 @@ class Editor(TextArea):
             event.stop()
             self.insert(mention(path) + " ")
 
-    def _on_text_area_changed(self) -> None:
+    @on(TextArea.Changed)
+    @on(TextArea.SelectionChanged)
+    def _offer(self) -> None:
+        """Called by the keys that use the list, too: what says that the text has changed waits
+        behind keys that came meanwhile."""
         row, column = self.cursor_location
         self._completions.offer(self.document.get_line(row)[:column], at_start=row == 0)
 
@@ -129,6 +138,7 @@ class Editor(TextArea):
         self._back += steps
         self.text = self.said[-self._back] if self._back else self._draft
         self.move_cursor(self.document.end)
+        self._offer()
         self._completions.hide()
 
 
