@@ -60,13 +60,15 @@ def run(args: argparse.Namespace) -> int:
         types = Counter(tensor.type_name for tensor in file.tensors.values())
     if args.json:
         report = {"file": args.output, "file_size": done.size, "tensors": dict(types)}
-        print_json({**report, "left_out": dict(done.left_out)})
+        print_json({**report, "left_out": dict(done.left_out), "note": done.note})
         return 0
     counts = ", ".join(f"{count} {name}" for name, count in types.most_common())
     fields = [("file", args.output), ("size", byte_size(done.size)), ("tensors", counts)]
     if done.left_out:
         parts = ", ".join(f"{count} of {name}" for name, count in done.left_out.items())
         fields.append(("left out", f"{parts}: no part of the text model"))
+    if done.note:
+        fields.append(("note", done.note))
     print_fields(fields)
     return 0
 

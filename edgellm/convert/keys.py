@@ -38,7 +38,7 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
 _CAPS = ("attn_logit_softcapping", "final_logit_softcapping")  # null: none
 CONTEXT = (
     *("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"),
-    *("max_sequence_length", "model_max_length"),
+    *("max_sequence_length", "model_max_length", "max_length"),
 )
 _YARN = {
     "extrapolation_factor": "yarn_ext_factor",

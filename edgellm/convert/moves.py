@@ -5,7 +5,7 @@ of checkpoints, which are then looked up, or GGUF's. Knows no families.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from edgellm.convert.weight import (
     reordered,
     reshaped,
     squeezed,
-    stacked,
     transposed,
 )
 from edgellm.errors import GGUFError
@@ -29,12 +28,7 @@ from edgellm.errors import GGUFError
 Named = tuple[str, Weight]
 Move = Callable[[str, Weight, Settings], Iterable[Named]]
 
-_EXPERT = re.compile(r"(.*)\bexperts\.(\d+)\.(.+)")
-_EXPERT_PARTS = {
-    **{"w1": "gate", "w2": "down", "w3": "up"},
-    **{"gate_proj": "gate", "down_proj": "down", "up_proj": "up"},
-}
-_LAYER = re.compile(r"(?:layers|h|blocks)\.(\d+)\.")
+_LAYER = re.compile(r"(?:layers?|h|blocks|transformer_encoder)\.(\d+)\.")
 
 
 def unchanged(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
@@ -102,7 +96,7 @@ def _check_heads(weight: Weight, heads: int, s: Settings) -> None:
 
 def one_more(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Norms that are stored less one."""
-    yield name, mapped(weight, lambda values: values + np.float32(1))
+    yield from plus(1)(name, weight, s)
 
 
 def turned(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
@@ -128,6 +122,18 @@ def as_column(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
 def decays_as_column(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Both."""
     yield from then(decays, as_column)(name, weight, s)
+
+
+def times(factor: float) -> Move:
+    """All numbers multiplied."""
+    scale = np.float32(factor)
+    return lambda name, weight, s: [(name, mapped(weight, lambda values: values * scale))]
+
+
+def plus(term: float) -> Move:
+    """All numbers with a term added."""
+    added = np.float32(term)
+    return lambda name, weight, s: [(name, mapped(weight, lambda values: values + added))]
 
 
 def zero_left_out(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
@@ -236,61 +242,6 @@ def _apart(name: str, matrices: Sequence[Weight], s: Settings) -> Iterator[Named
     yield f"{layer}.attn_q.{suffix}", _paired(q, s.heads, s)
     yield f"{layer}.attn_k.{suffix}", _paired(k, s.kv_heads, s)
     yield f"{layer}.attn_v.{suffix}", v
-
-
-def stack_experts(tensors: Mapping[str, Weight]) -> dict[str, Weight]:
-    """Tensors of single experts as one for each part, under GGUF's names.
-
-    GGUFError names an expert that is missing.
-    """
-    found: dict[str, dict[int, Weight]] = {}
-    rest: dict[str, Weight] = {}
-    for name, weight in tensors.items():
-        match = _EXPERT.fullmatch(name)
-        path, _, suffix = match[3].rpartition(".") if match else ("", "", "")
-        if match is None or path not in _EXPERT_PARTS:
-            rest[name] = weight
-            continue
-        new = f"{layer_of(name)}.ffn_{_EXPERT_PARTS[path]}_exps.{suffix}"
-        found.setdefault(new, {})[int(match[2])] = weight
-    for new, experts in found.items():
-        missing = set(range(max(experts) + 1)) - experts.keys()
-        if missing:
-            raise next(iter(experts.values())).wrong(
-                f"expert {min(missing)} of {len(experts) + len(missing)} is missing ({new})"
-            )
-        whole = stacked([experts[i] for i in range(len(experts))])
-        rest[new] = squeezed(whole) if whole.columns == 1 else whole
-    return rest
-
-
-# Tensors that are numbered in checkpoints, and their name as one.
-_NUMBERED: Mapping[re.Pattern[str], str] = {
-    re.compile(r".*\.self_attn\.([qk])_layernorm\.norms\.(?P<i>\d+)\.weight"): (
-        "{layer}.attn_{0}_norm.weight"
-    ),
-    re.compile(r"model\.altup_projections\.(?P<i>\d+)\.weight"): "altup_proj.weight",
-    re.compile(r"model\.altup_unembed_projections\.(?P<i>\d+)\.weight"): (
-        "altup_unembd_proj.weight"
-    ),
-}
-
-
-def stack_numbered(tensors: Mapping[str, Weight]) -> dict[str, Weight]:
-    """Norms of single heads (StableLM 2) and projections of single streams (Gemma 3n) as one."""
-    found: dict[str, dict[int, Weight]] = {}
-    rest: dict[str, Weight] = {}
-    for name, weight in tensors.items():
-        match = next((m for p in _NUMBERED if (m := p.fullmatch(name))), None)
-        if match is None:
-            rest[name] = weight
-            continue
-        new = _NUMBERED[match.re]
-        layer = layer_of(name) if "{layer}" in new else ""
-        found.setdefault(new.format(*match.groups(), layer=layer), {})[int(match["i"])] = weight
-    return rest | {
-        new: stacked([numbered[i] for i in sorted(numbered)]) for new, numbered in found.items()
-    }
 
 
 def from_row(first: int) -> Move:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from edgellm.convert.families.family import Family
 from edgellm.convert.heads import behind_layers, count_heads, gguf_name, is_of_head
-from edgellm.convert.moves import Move, stack_experts, stack_numbered, unchanged
+from edgellm.convert.moves import Move, unchanged
 from edgellm.convert.settings import Settings
+from edgellm.convert.stacks import stack_experts, stack_numbered
 from edgellm.convert.weight import Weight, same_numbers
 from edgellm.errors import RequestError
 

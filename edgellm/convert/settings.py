@@ -76,6 +76,13 @@ class Settings:
         value = self.value(*names)
         return Settings(self._path, value if isinstance(value, dict) else {})
 
+    def groups(self, name: str) -> "list[Settings]":
+        """A list of groups of settings; empty without one."""
+        values = self.items(name)
+        if not all(isinstance(value, dict) for value in values):
+            raise self.wrong(name, values, "a list of objects")
+        return [Settings(self._path, value) for value in values]
+
     def with_values(self, **values: Any) -> "Settings":
         """The same with other values."""
         return Settings(self._path, {**self._values, **values})

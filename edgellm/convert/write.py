@@ -35,10 +35,11 @@ _KEPT = (
 @dataclass(frozen=True)
 class Converted:
     """size: of the file, in bytes. left_out: how many tensors of a part of the checkpoint are no
-    part of the text model, such as its image encoder."""
+    part of the text model, such as its image encoder. note: what users should know of the file."""
 
     size: int
     left_out: Mapping[str, int]
+    note: str | None = None
 
 
 def write_converted(
@@ -75,7 +76,8 @@ def write_converted(
         _data(plan.tensors, watch),
         replace=replace,
     )
-    return Converted(size, Counter(".".join(name.split(".")[:2]) for name in plan.left))
+    left = Counter(".".join(name.split(".")[:2]) for name in plan.left)
+    return Converted(size, left, plan.family.note)
 
 
 def _most(tensors: tuple[Planned, ...]) -> str:

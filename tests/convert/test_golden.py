@@ -1,6 +1,7 @@
 """Converted checkpoints compute what `transformers` computes of them, for every family it has."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from edgellm.models.pooled_head import read_pooled_head
 from edgellm.models.registry import architecture
 from tests.convert.checkpoints import save_safetensors, small_tokenizer
 from tests.convert.golden import NAMES, Golden, golden, weights_of
+from tests.convert.written import NAMES as WRITTEN
 from tests.models.running import hidden_of, logits_of
 
 
@@ -66,7 +68,16 @@ def test_logits_are_those_of_transformers(tmp_path: Path, name: str) -> None:
     assert distance(got, model.rows) < tolerance(path, name)
 
 
-# Not in `transformers` (test_like_llama.py).
+def test_the_encoder_of_a_t5_is_converted_alone(tmp_path: Path) -> None:
+    model = golden("t5-encoder")
+    config = model.config | {"architectures": ["T5ForConditionalGeneration"]}
+    decoder = {"decoder.block.0.layer.0.SelfAttention.q.weight": (32, 32)}
+    whole = replace(model, config=config, shapes=model.shapes | decoder)
+    path = converted(tmp_path, whole)
+    assert distance(hidden_of(path, [model.ids])[0], model.rows) < tolerance(path, "t5-encoder")
+
+
+# Not in `transformers` (test_like_llama.py, test_written.py).
 _UNTESTED = {
     *("ExaoneForCausalLM", "InternLM2ForCausalLM", "MiniCPMForCausalLM"),
     *("BaichuanForCausalLM", "BaiChuanForCausalLM", "Exaone4_5_ForConditionalGeneration"),
@@ -74,11 +85,13 @@ _UNTESTED = {
     *("LlamaBidirectionalModel", "DeepseekForCausalLM", "BailingMoeForCausalLM"),
     *("BailingMoeV2ForCausalLM", "QWenLMHeadModel", "ChatGLMModel"),
     "ChatGLMForConditionalGeneration",
+    "PlamoForCausalLM",
+    *("T5ForConditionalGeneration", "MT5ForConditionalGeneration", "UMT5ForConditionalGeneration"),
 }
 
 
 def test_every_kind_is_tested() -> None:
-    kinds = {golden(name).config["architectures"][0] for name in NAMES}
+    kinds = {golden(name).config["architectures"][0] for name in NAMES} | set(WRITTEN)
     tested = [FAMILIES[kind] for kind in kinds]
     others = {kind for kind, row in FAMILIES.items() if all(row is not one for one in tested)}
     assert others == _UNTESTED

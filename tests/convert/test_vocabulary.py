@@ -232,3 +232,32 @@ def test_an_older_class_that_is_not_known(tmp_path: Path) -> None:
     as_older(tokenizers.FOLDER / "gpt2", tmp_path / "older", "OddTokenizer")
     with pytest.raises(EdgeLLMError, match="how OddTokenizer splits text is not known"):
         vocabulary(tmp_path / "older", 330)
+
+
+RWKV = "1 b'\\x00' 1\n2 'a' 1\n3 'ab' 2\n4 '\\n' 1\n6 '\u4f60' 3\n5 \"'\" 1\n"
+
+
+def test_rwkvs_vocabulary(tmp_path: Path) -> None:
+    (tmp_path / "rwkv_vocab_v1.txt").write_text(RWKV)
+    keys = vocabulary(tmp_path, 8)
+    assert keys["tokenizer.ggml.model"] == "rwkv"
+    entries = [entry("general.architecture", "rwkv7")]
+    write_gguf(tmp_path / "w.gguf", [*entries, *(entry(k, v) for k, v in keys.items())], [], [])
+    tokenizer = loaded(tmp_path / "w.gguf")
+    assert tokenizer.encode("aba\n\u4f60'") == [3, 2, 4, 6, 5]
+    assert tokenizer.decode([3, 4, 6, 5]) == "ab\n\u4f60'"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 'a' 2\n", "line 1 is no token"),
+        ("1 'a' 1\n1 'b' 1\n", "line 2 has token 1, which is there"),
+        ("1 __import__('os') 1\n", "line 1 is no token"),
+        ("\n", "has no tokens"),
+    ],
+)
+def test_rwkvs_vocabulary_damaged(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "rwkv_vocab_v1.txt").write_text(text)
+    with pytest.raises(EdgeLLMError, match=message):
+        vocabulary(tmp_path, 8)

@@ -10,9 +10,13 @@ from edgellm.convert.families import (
     falcon_h1,
     gemma,
     latent,
+    layered,
     older,
     published,
+    published_dense,
+    published_experts,
     recurrent,
+    rwkv,
     varied,
 )
 from edgellm.convert.families.family import Family
@@ -23,12 +27,16 @@ FAMILIES: Mapping[str, Family] = {
     **older.ROWS,
     **experts.ROWS,
     **latent.ROWS,
+    **layered.ROWS,
     **recurrent.ROWS,
     **falcon_h1.ROWS,
     **delta.ROWS,
     **encoders.ROWS,
     **varied.ROWS,
     **published.ROWS,
+    **published_dense.ROWS,
+    **published_experts.ROWS,
+    **rwkv.ROWS,
 }
 
 __all__ = ["FAMILIES", "Family"]

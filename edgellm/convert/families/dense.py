@@ -145,6 +145,19 @@ def hunyuan(s: Settings) -> Keys:
     return rest | {"rope.freq_base": base * alpha ** (dim / (dim - 2))}
 
 
+def _hunyuan_vl(s: Settings) -> Keys:
+    """A larger base by a factor that has a key, and dimensions divided among text and images."""
+    alpha = s.rope.optional_number("alpha")
+    sections = s.rope.items("xdrope_section", "mrope_section")
+    if not alpha or not sections:
+        return hunyuan(s)
+    base = {"rope_theta": s.rope.optional_number("rope_theta") or 10000.0}
+    return decoder(s.with_values(rope_parameters=base, rope_scaling=None)) | {
+        "rope.scaling.alpha": alpha,
+        "rope.dimension_sections": np.array(sections, np.int32),
+    }
+
+
 def _glm4v(s: Settings) -> Keys:
     return decoder(s) | with_sections(s)
 
@@ -212,6 +225,9 @@ ROWS: Mapping[str, Family] = {
     "GraniteForCausalLM": Family("granite", granite, PAIRS),
     "Exaone4_5_ForConditionalGeneration": Family("exaone4", windowed, {}, INNER, VISION),
     "HunYuanDenseV1ForCausalLM": Family("hunyuan-dense", hunyuan),
+    "HunYuanVLForConditionalGeneration": Family(
+        "hunyuan_vl", _hunyuan_vl, {}, INNER, (*VISION, r"^(model\.)?vit\.")
+    ),
     "MiniCPMForCausalLM": Family("minicpm", _minicpm, PAIRS),
     "NemotronForCausalLM": Family("nemotron", _nemotron, {r"norm\.weight$": one_more}),
     "OlmoForCausalLM": Family("olmo", _olmo, PAIRS),

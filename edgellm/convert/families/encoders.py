@@ -1,14 +1,16 @@
 """Models that turn a text into numbers. Sentences' models say how in files beside the tensors."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from edgellm.convert.families.family import Family
 from edgellm.convert.keys import CONTEXT, Keys, common, decoder, rotary
-from edgellm.convert.moves import Named, as_named, from_row
+from edgellm.convert.moves import Named, as_named, from_row, layer_of
 from edgellm.convert.settings import Settings
-from edgellm.convert.weight import Weight
+from edgellm.convert.weight import Weight, reshaped, transposed
 from edgellm.types import POOLINGS
 
 _PREFIX = {r"^(bert|roberta|distilbert|model)\.": "", r"\.gamma$": ".weight", r"\.beta$": ".bias"}
@@ -78,9 +80,76 @@ def _modernbert_ranking(s: Settings) -> Keys:
     return _ranking(_modernbert)(s)
 
 
+def _nomic_name(s: Settings) -> str:
+    return "nomic-bert-moe" if s.optional_integer("moe_every_n_layers") else "nomic-bert"
+
+
 def _nomic(s: Settings) -> Keys:
+    """Source: Nussbaum et al. 2024; with experts Nussbaum and Duderstadt 2025."""
     base = s.rope.optional_number("rope_theta") or s.number("rotary_emb_base", 1000.0)
-    return decoder(s) | {"attention.causal": False, "rope.freq_base": base}
+    keys = decoder(s) | {"attention.causal": False, "rope.freq_base": base}
+    if s.optional_integer("moe_every_n_layers"):
+        keys["moe_every_n_layers"] = s.integer("moe_every_n_layers")
+        keys["expert_used_count"] = s.integer("moe_top_k")
+    return keys
+
+
+def _nomic_experts(name: str, weight: Weight, s: Settings) -> list[Named]:
+    """All in one matrix; what gives out is stored by columns."""
+    count = s.integer("num_experts", "num_local_experts")
+    if weight.rows % count:
+        raise weight.wrong(f"expected {count} experts")
+    each = reshaped(weight, (count, weight.rows // count, weight.columns))
+    is_down = name.endswith("w2")
+    part = "down" if is_down else "up"
+    return [(f"{layer_of(name)}.ffn_{part}_exps.weight", transposed(each) if is_down else each)]
+
+
+def _jina2(s: Settings) -> Keys:
+    """Biases by distance, a gated block. Source: Guenther et al. 2023."""
+    if s.text("position_embedding_type") not in (None, "alibi"):
+        expected = "alibi, as the family has it"
+        raise s.wrong("position_embedding_type", s.text("position_embedding_type"), expected)
+    return _bert(s)
+
+
+def _neobert(s: Settings) -> Keys:
+    """Source: Le Breton et al. 2025."""
+    return decoder(s) | {
+        "attention.causal": False,
+        "feed_forward_length": int(2 * s.integer("intermediate_size") / 3),
+        "attention.layer_norm_rms_epsilon": s.number("norm_eps", 1e-6),
+        "rope.freq_base": 10000.0,
+        "pooling_type": POOLINGS.index("cls"),
+    }
+
+
+def _t5(s: Settings) -> Keys:
+    """Biases by distance, in buckets. Source: Raffel et al. 2020."""
+    dim, buckets = s.integer("d_kv"), s.optional_integer("relative_attention_num_buckets") or 32
+    furthest = s.optional_integer("relative_attention_max_distance") or 128
+    if furthest != 128:
+        raise s.wrong("relative_attention_max_distance", furthest, "128: it has no key")
+    return common(s) | {
+        "context_length": s.optional_integer("n_positions") or 512,
+        "feed_forward_length": s.integer("d_ff"),
+        "attention.key_length": dim,
+        "attention.value_length": dim,
+        "attention.layer_norm_epsilon": s.number("layer_norm_epsilon", 1e-6),
+        "attention.layer_norm_rms_epsilon": s.number("layer_norm_epsilon", 1e-6),
+        "attention.relative_buckets_count": buckets,
+    }
+
+
+def _t5_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A gated block has its kind in a name of its own."""
+    kind = str(config.get("feed_forward_proj", "relu"))
+    known = {"relu": "relu", "gated-gelu": "gelu_new"}
+    return {
+        "n_positions": config.get("n_positions") or 512,
+        "hidden_act": None if kind in known else f"feed_forward_proj {kind}",
+        "dense_act_fn": None,
+    }
 
 
 def _jina3(s: Settings) -> Keys:
@@ -108,6 +177,23 @@ _roberta_row = Family(
 )
 _roberta_ranking = Family("bert", _ranking(_roberta), _POSITIONS, _PREFIX, _HEADS)
 _modern_row = Family("modern-bert", _modernbert, renames=_PREFIX, left=_HEADS)
+_jina2_row = Family("jina-bert-v2", _jina2, renames=_PREFIX, left=_HEADS)
+_neobert_row = Family(
+    "neo-bert",
+    _neobert,
+    renames={r"^model\.": ""},
+    left=(r"^decoder\.", r"^(model\.)?freqs_cis$"),
+    implied=lambda config: {"hidden_act": None},
+)
+_t5_row = Family(
+    "t5encoder",
+    _t5,
+    left=(r"^decoder\.", r"^lm_head\.", r"^encoder\.embed_tokens\."),
+    implied=_t5_settings,
+)
+_t5_encoder_row = replace(
+    _t5_row, note="the encoder alone: decoders that read what it makes of a text are not run"
+)
 
 ROWS: Mapping[str, Family] = {
     "BertModel": _bert_row,
@@ -125,7 +211,24 @@ ROWS: Mapping[str, Family] = {
     "JinaEmbeddingsV3Model": Family("jina-bert-v3", _jina3, renames=_PREFIX, left=_HEADS),
     "ModernBertModel": _modern_row,
     "ModernBertForMaskedLM": _modern_row,
-    "NomicBertModel": Family("nomic-bert", _nomic, renames=_PREFIX, left=_HEADS),
+    "NomicBertModel": Family(
+        _nomic_name,
+        _nomic,
+        {r"mlp\.experts\.mlp\.w[12]$": _nomic_experts},
+        _PREFIX,
+        (*_HEADS, r"mlp\.experts\.bias$"),
+        defaults={"num_experts": None},
+    ),
+    "JinaBertModel": _jina2_row,
+    "JinaBertForMaskedLM": _jina2_row,
+    "NeoBERT": _neobert_row,
+    "NeoBERTLMHead": _neobert_row,
+    "T5EncoderModel": _t5_row,
+    "MT5EncoderModel": _t5_row,
+    "UMT5EncoderModel": _t5_row,
+    "T5ForConditionalGeneration": _t5_encoder_row,
+    "MT5ForConditionalGeneration": _t5_encoder_row,
+    "UMT5ForConditionalGeneration": _t5_encoder_row,
     "RobertaModel": _roberta_row,
     "XLMRobertaModel": _roberta_row,
 }

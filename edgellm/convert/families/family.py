@@ -39,6 +39,7 @@ class Family:
     lie, if they do. defaults: of settings that config.json may leave out. implied: settings that
     follow from others, whatever config.json says. learned: keys whose numbers are tensors of the
     checkpoint, which it takes away. extra: tensors that follow from settings.
+    note: what users should know of the file that is made.
     merges_over_characters: GGUF names the tokenizer after the family, where others that merge
     characters are SentencePiece's. names_of: architectures whose tensors have the same
     names, where the package gguf does not know this one."""
@@ -55,6 +56,7 @@ class Family:
     extra: Callable[[Settings], Mapping[str, Weight]] = lambda settings: {}
     merges_over_characters: bool = False
     names_of: tuple[str, ...] = ()
+    note: str | None = None
 
     def name(self, s: Settings) -> str:
         return self.architecture if isinstance(self.architecture, str) else self.architecture(s)

@@ -1,6 +1,6 @@
 """Decoders whose keys and values are made of latents. Source: DeepSeek-AI 2024 (DeepSeek-V2)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from edgellm.convert.families.experts import NAMED, SIGMOID, SOFTMAX, groups
 from edgellm.convert.families.family import EXPERTS, Family
 from edgellm.convert.keys import Keys, common, log_multiplied, rotary
 from edgellm.convert.moves import (
+    Named,
     as_column,
     as_named,
     decays,
@@ -16,6 +17,7 @@ from edgellm.convert.moves import (
     then,
 )
 from edgellm.convert.settings import Settings
+from edgellm.convert.weight import Weight, mapped
 
 
 def latent(s: Settings) -> Keys:
@@ -122,11 +124,66 @@ def _minicpm3(s: Settings) -> Keys:
     )
 
 
+def _limits(s: Settings, name: str) -> Keys:
+    """Of each layer, 0 where there is none."""
+    given = [float(limit or 0) for limit in s.items(name)[: s.layers]]
+    key = "swiglu_clamp_shexp" if name.startswith("share") else "swiglu_clamp_exp"
+    padded = given + [0.0] * (s.layers - len(given))
+    return {key: np.array(padded, np.float32)} if given else {}
+
+
+def _bailing3(s: Settings) -> Keys:
+    """The last layer of each group attends to latents, and those behind the last group."""
+    for name, expected in (("no_kda_lora", True), ("kda_safe_gate", True)):
+        if s.value(name) is not expected:
+            raise s.wrong(name, s.value(name), str(expected).lower())
+    granularity = s.text("gated_attention_proj_granularity_type")
+    if granularity != "head_wise":
+        raise s.wrong("gated_attention_proj_granularity_type", granularity, "head_wise")
+    size, count = s.integer("layer_group_size"), s.layers
+    whole = count // size * size
+    attends = [(i + 1) % size == 0 or i >= whole for i in range(count)]
+    return (
+        latent(s)
+        | {
+            "attention.head_count_kv": np.array(attends, np.uint32),
+            "ssm.conv_kernel": s.integer("short_conv_kernel_size"),
+            "kda.head_dim": s.integer("head_dim"),
+            "kda.safe_gate": True,
+            "kda.gate_lower_bound": s.number("kda_lower_bound", -5.0),
+            "expert_shared_feed_forward_length": s.integer("moe_shared_expert_intermediate_size"),
+            "expert_gating_func": SIGMOID,
+        }
+        | _limits(s, "expert_swiglu_limit_list")
+        | _limits(s, "share_expert_swiglu_limit_list")
+    )
+
+
+def _exponentials(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
+    """Decays that are stored as logarithms, and bounded in the graph."""
+    yield name, mapped(weight, np.exp)
+
+
+def _gates(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
+    """One for each head where a layer attends to latents."""
+    kind = "attn_gate" if weight.rows == s.heads else "ssm_g_a"
+    yield from as_named(f"{{layer}}.{kind}.weight")(name, weight, s)
+
+
 _DEEPSEEK = {r"kv_b_proj\.weight$": latent_keys_and_values, **EXPERTS, **NAMED}
 _KIMI = {
     r"\.A_log$": as_named("{layer}.ssm_a", then(decays, as_column)),
     r"\.dt_bias$": as_named("{layer}.ssm_dt.bias"),
     **_DEEPSEEK,
+}
+_BAILING3 = {
+    r"\.A_log$": as_named("{layer}.ssm_a", then(_exponentials, as_column)),
+    r"\.dt_bias$": as_named("{layer}.ssm_dt.bias"),
+    r"self_attn\.f_proj\.weight$": as_named("{layer}.ssm_f_a.weight"),
+    r"self_attn\.g_proj\.weight$": _gates,
+    r"kv_b_proj\.weight$": latent_keys_and_values,
+    r"expert_bias$": as_named("{layer}.exp_probs_b.bias"),
+    **EXPERTS,
 }
 
 ROWS: Mapping[str, Family] = {
@@ -144,4 +201,15 @@ ROWS: Mapping[str, Family] = {
         {r"block_sparse_moe\.(gate|up|down)_proj": r"mlp.\1_proj"},
     ),
     "Mistral4ForCausalLM": Family("mistral4", _mistral4, _DEEPSEEK),
+    "BailingMoeV3ForCausalLM": Family(
+        "bailingmoe3",
+        _bailing3,
+        _BAILING3,
+        {
+            r"\.attention\.dense\.": ".self_attn.o_proj.",
+            r"\.attention\.": ".self_attn.",
+            r"\.word_embeddings\.": ".embed_tokens.",
+        },
+        names_of=("kimi-linear", "deepseek2"),
+    ),
 }

@@ -77,7 +77,7 @@ def _starcoder2(s: Settings) -> Keys:
     return decoder(s) | windows(s)
 
 
-_MASKS = (r"\.attn\.(masked_)?bias$", r"\.attention\.(masked_)?bias$", r"\.rotary_emb\.")
+MASKS = (r"\.attn\.(masked_)?bias$", r"\.attention\.(masked_)?bias$", r"\.rotary_emb\.")
 _TIED = {"tie_word_embeddings": True}
 
 ROWS: Mapping[str, Family] = {
@@ -100,13 +100,13 @@ ROWS: Mapping[str, Family] = {
         _wide,
         {r"\.c_(attn|proj|fc)\.weight$": turned},
         renames={r"^(?!transformer\.|lm_head)": "transformer."},
-        left=_MASKS,
+        left=MASKS,
         defaults=_TIED,
     ),
     "GPTBigCodeForCausalLM": Family(
-        "starcoder", _starcoder, {r"\.c_attn\.": _fused_starcoder}, left=_MASKS, defaults=_TIED
+        "starcoder", _starcoder, {r"\.c_attn\.": _fused_starcoder}, left=MASKS, defaults=_TIED
     ),
-    "GPTNeoXForCausalLM": Family("gptneox", _gptneox, {r"query_key_value": by_head}, left=_MASKS),
+    "GPTNeoXForCausalLM": Family("gptneox", _gptneox, {r"query_key_value": by_head}, left=MASKS),
     "MptForCausalLM": Family("mpt", _mpt, defaults=_TIED),
     "PhiForCausalLM": Family("phi2", _phi),
     "StableLmForCausalLM": Family("stablelm", _stablelm),

@@ -31,7 +31,7 @@ def _each(s: Settings, windowed: int, full: int) -> np.ndarray:
     return np.array([windowed if yes else full for yes in _is_windowed(s)], np.uint32)
 
 
-def _leading(s: Settings) -> Keys:
+def leading(s: Settings) -> Keys:
     """Layers before the first with experts are told one by one."""
     kinds = list(s.items("mlp_layer_types"))
     dense = next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
@@ -86,7 +86,7 @@ def _mimo2(s: Settings) -> Keys:
     return (
         decoder(s)
         | windows(s)
-        | _leading(s)
+        | leading(s)
         | groups(s)
         | {
             "attention.head_count_kv": _each(s, more, s.kv_heads),
@@ -107,7 +107,7 @@ def _laguna(s: Settings) -> Keys:
         decoder(s)
         | windows(s)
         | _local_share(s)
-        | _leading(s)
+        | leading(s)
         | {
             "attention.head_count": np.array(heads, np.uint32),
             "expert_weights_scale": s.number("moe_routed_scaling_factor", 1.0),
@@ -121,7 +121,7 @@ def _hy3(s: Settings) -> Keys:
     shared = s.optional_integer("num_shared_experts") or 0
     return (
         decoder(s)
-        | _leading(s)
+        | leading(s)
         | {
             "expert_shared_feed_forward_length": shared * s.integer("moe_intermediate_size"),
             "expert_weights_norm": s.flag("route_norm", True),
@@ -138,7 +138,7 @@ def _step(s: Settings) -> Keys:
     heads = heads or other.optional_integer("num_attention_heads") or s.heads
     kv_heads = s.optional_integer("num_attention_groups") or s.kv_heads
     local = other.optional_integer("num_attention_groups") or kv_heads
-    keys = decoder(s) | windows(s) | _leading(s)
+    keys = decoder(s) | windows(s) | leading(s)
     keys |= {
         "attention.head_count": _each(s, heads, s.heads),
         "attention.head_count_kv": _each(s, local, kv_heads),

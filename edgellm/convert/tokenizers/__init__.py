@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgellm.convert.keys import Keys
-from edgellm.convert.tokenizers import bpe, sentencepiece, unigram, wordpiece
+from edgellm.convert.tokenizers import bpe, rwkv, sentencepiece, unigram, wordpiece
 from edgellm.convert.tokenizers.folder import TokenizerFolder, open_tokenizer
 from edgellm.convert.tokenizers.special import special_keys
 from edgellm.convert.tokenizers.templates import sampling_keys, template_keys
@@ -48,6 +48,9 @@ def _read(source: TokenizerFolder, rule: str | None) -> Tokens:
     """SentencePiece's own file has its scores; tokenizer.json may have them in other words."""
     if source.content is None or (source.pieces is not None and not bpe.is_over_bytes(source)):
         if source.pieces is None:
+            path = rwkv.vocabulary_file(source.folder)
+            if path is not None:
+                return rwkv.read(path)
             raise GGUFError(
                 f"{source.folder}: there is no tokenizer.json and no tokenizer.model, which the "
                 "vocabulary is read from"

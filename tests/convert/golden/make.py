@@ -32,28 +32,32 @@ def make(name: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     config = model_class.config_class(**settings)
     config._attn_implementation = "eager"
     with TemporaryDirectory() as folder:
-        model_class(config).float().save_pretrained(folder)
+        made = model_class(config).float()
+        made.save_pretrained(folder)
+        follow = {name for name, _ in made.named_buffers()}  # from settings
         path = Path(folder) / "model.safetensors"
         with safe_open(path, "numpy") as file:
-            shapes = {n: tuple(file.get_slice(n).get_shape()) for n in file.keys()}
+            stored = [name for name in file.keys() if name not in follow or "bias" in name]
+            shapes = {n: tuple(file.get_slice(n).get_shape()) for n in stored}
         save_safetensors(path, weights_of(shapes))
         model, report = model_class.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
         )
+        report["missing_keys"] = set(report["missing_keys"]) - follow
         wrong = {k: v for k, v in report.items() if v}
         assert not wrong, wrong
-        stored = json.loads((Path(folder) / "config.json").read_text())
+        config = json.loads((Path(folder) / "config.json").read_text())
         with torch.no_grad():
             out = model.eval()(input_ids=torch.tensor([IDS]), **_more(kind))
     key = "logits" if hasattr(out, "logits") and out.logits is not None else "hidden"
     rows = (out.logits if key == "logits" else out.last_hidden_state)[0].numpy().astype("<f4")
     key = "scores" if kind.endswith("SequenceClassification") else key
     assert np.isfinite(rows).all()
-    stored["architectures"] = [kind]
+    config["architectures"] = [kind]
     for dropped in ("transformers_version", "dtype", "_name_or_path"):
-        stored.pop(dropped, None)
+        config.pop(dropped, None)
     return {
-        "config": stored,
+        "config": config,
         "shapes": {n: list(shape) for n, shape in shapes.items()},
         "ids": IDS,
         key: b64encode(rows.tobytes()).decode(),

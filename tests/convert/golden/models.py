@@ -22,6 +22,7 @@ from tests.convert.golden.settings import (
     LONG,
     SCALED,
     SMALL_EYES,
+    T5,
     TIED,
     VL,
     VOCAB,
@@ -183,6 +184,34 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "PaddleOCRVLForConditionalGeneration",
         {"text_config": {**VL, **DIM8}, "vision_config": SMALL_EYES},
     ),
+    "hunyuan-vl": (
+        "HunYuanVLForConditionalGeneration",
+        {"text_config": {**VL, **DIM8, "rope_parameters": {
+            "rope_type": "xdrope", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0,
+            "xdrope_section": [1, 1, 1, 1]}},
+         "vision_config": SMALL_EYES},
+    ),
+    "minimax": (
+        "MiniMaxForCausalLM",
+        {**BASE, **DIM8, "rms_norm_eps": 1e-6, "num_hidden_layers": 8,
+         "num_local_experts": 4, "num_experts_per_tok": 2,
+         "layer_types": ["linear_attention"] * 7 + ["full_attention"],
+         **{f"{kind}_{of}_factor": value for kind in ("full_attn", "linear_attn", "mlp")
+            for of, value in (("alpha", 1.5), ("beta", 1.0))}},
+    ),
+    "minimax-m3": (
+        "MiniMaxM3VLForCausalLM",
+        {**BASE, **DIM8, "num_hidden_layers": 3, "num_local_experts": 4, "num_experts_per_tok": 2,
+         "dense_intermediate_size": 40, "shared_intermediate_size": 24, "rotary_dim": 4,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0,
+                             "partial_rotary_factor": 0.5},
+         "mlp_layer_types": ["dense", "sparse", "sparse"], "index_n_heads": 2, "index_head_dim": 8,
+         "index_block_size": 32, "index_topk_blocks": 2,
+         "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"]},
+    ),
+    "t5-encoder": ("T5EncoderModel", T5),
+    "mt5-encoder": ("MT5EncoderModel", {**T5, "feed_forward_proj": "gated-gelu"}),
+    "umt5-encoder": ("UMT5EncoderModel", {**T5, "feed_forward_proj": "gated-gelu"}),
     "muse-glimmer": (
         "MuseGlimmerForConditionalGeneration",
         {"text_config": {**BASE, **DIM8, "num_hidden_layers": 4, "sliding_window": 4,

@@ -94,3 +94,12 @@ SMALL_EYES = {
     "num_attention_heads": 2,
     "intermediate_size": 16,
 }
+T5: dict[str, Any] = {
+    "d_model": HIDDEN,
+    "d_kv": 8,
+    "d_ff": FF,
+    "num_layers": LAYERS,
+    "num_heads": HEADS,
+    "vocab_size": VOCAB,
+    "relative_attention_num_buckets": 8,
+}
