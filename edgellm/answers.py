@@ -122,7 +122,14 @@ def _answers(
         return (search.start(),)
     answers = []
     for number in range(params.n):
-        sampler = Sampler(params, tokenizer, seed=seed, sample_index=number, biases=biases)
+        sampler = Sampler(
+            params,
+            tokenizer,
+            seed=seed,
+            sample_index=number,
+            biases=biases,
+            find=model.find,
+        )
         sequence = prompt.sibling(list(prompt.token_ids), number)
         if constraint is None and params.logprobs is None:
             sequence.num_best = sampler.num_best

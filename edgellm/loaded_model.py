@@ -26,6 +26,7 @@ from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.load_plan import context_length, usable_memory
 from edgellm.models import PooledHead, read_config, read_pooled_head
 from edgellm.ready import check_options, make_ready
+from edgellm.sampling import Find, find_best
 from edgellm.sessions import Key, fingerprint, session_key
 from edgellm.tokenizer import Tokenizer, load_tokenizer
 from edgellm.types import (
@@ -46,7 +47,7 @@ class LoadedModel:
 
     note: is told what users should know of how the file is read. numerics: what the bits in the
     cache depend on beside the file. draft_bytes: what a model that guesses for it takes. head: what
-    pooled rows become.
+    pooled rows become. find: the best logits of a row, for samplers in the engine's thread.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LoadedModel:
         numerics: Mapping[str, str | int] | None = None,
         draft_bytes: int = 0,
         head: PooledHead | None = None,
+        find: Find = find_best,
     ) -> None:
         self.tokenizer = tokenizer
         self.engine = engine
@@ -70,6 +72,7 @@ class LoadedModel:
         self._numerics = numerics or {}
         self._draft_bytes = draft_bytes
         self.head = head or PooledHead()
+        self.find = find
         self._template: ChatTemplate | None = None
         self._words: Words | None = None
         self._making_words = threading.Lock()
@@ -249,7 +252,16 @@ def load_model(
         **({"mtp_heads": 1} if ready.has_head else {}),
     }
     return LoadedModel(
-        file, tokenizer, ready.engine, info, note, adapters, numerics, draft_bytes, head
+        file,
+        tokenizer,
+        ready.engine,
+        info,
+        note,
+        adapters,
+        numerics,
+        draft_bytes,
+        head,
+        ready.find,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from edgellm.decode_batch import DecodeBatch, decode_batch
 from edgellm.errors import RequestError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE
@@ -62,6 +63,7 @@ class ModelRunner:
         self.store = store
         self._after_step = after_step
         self._followed = () if followed is None else (followed,)
+        self._decode: DecodeBatch | None = None  # of the last step
 
     @property
     def num_groups(self) -> int:
@@ -77,8 +79,15 @@ class ModelRunner:
         """The index arrays of one step that computes `chunks`, in their order.
 
         Every sequence must have blocks for all of its chunk. RequestError for a token id that
-        the model does not have.
+        the model does not have. The batch may be the one of the step before, written again.
         """
+        batch = None if self._decode is None else self._decode.advance(chunks)
+        if batch is None:
+            batch = self._packed(chunks)
+            self._decode = decode_batch(chunks, batch, self._program.vocab_size)
+        return batch
+
+    def _packed(self, chunks: list[Chunk]) -> Batch:
         ids: list[int] = []
         spans = []
         for chunk in chunks:
@@ -96,6 +105,7 @@ class ModelRunner:
             logits_rows=np.array(_logits_rows(chunks, batch.query_start.tolist()), np.int32),
             outputs=_outputs(chunks).union(self._followed),
             num_best=_num_best(chunks),
+            keeps_outputs=False,
         )
 
     def _state_slots(self, chunks: list[Chunk]) -> npt.NDArray[np.int32]:
@@ -118,7 +128,7 @@ class ModelRunner:
 
     def run(self, batch: Batch) -> Mapping[str, Logits]:
         """What the batch wants: logits (len(batch.logits_rows), vocab_size) and the hidden rows of
-        all tokens, (T, hidden_size)."""
+        all tokens, (T, hidden_size); valid until the next run."""
         outputs = self._executable.run(batch)
         if self._after_step is not None:
             self._after_step()

@@ -10,6 +10,7 @@ from edgellm.backends import ROWS, Backends, backend_name
 from edgellm.binding import bind
 from edgellm.block_pool import BlockPool
 from edgellm.cold_experts import ColdExperts
+from edgellm.config import cache_dir
 from edgellm.drafters import MTP, Drafter, HeadRunner, Speculation
 from edgellm.drafters.mtp import Room
 from edgellm.engine import Engine
@@ -23,7 +24,7 @@ from edgellm.limits import Limits
 from edgellm.load_plan import plan_load, usable_memory
 from edgellm.model_runner import ModelRunner
 from edgellm.models import Adapter, ModelConfig
-from edgellm.sampling import Vocabulary
+from edgellm.sampling import Find, Vocabulary, compiled_find, find_best
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import Sequence
 from edgellm.step_cost import StepCost
@@ -35,7 +36,8 @@ class Ready:
     """All that steps need, without text: `engine` runs `program` with the storage `kv`.
 
     where: backend, device and split: what is computed elsewhere has other bits. has_head: whether
-    the file's head guesses, which then has a layer of the cache.
+    the file's head guesses, which then has a layer of the cache. find: for samplers, in the
+    engine's thread.
     """
 
     backend: str
@@ -46,6 +48,7 @@ class Ready:
     kv: KVStorage
     engine: Engine
     has_head: bool = False
+    find: Find = find_best
 
     @property
     def kv_cache_bytes(self) -> int:
@@ -95,7 +98,10 @@ def make_ready(
     engine = Engine(runner, scheduler, speculation)
     kv_cache_type = options.kv_cache_type or ROWS[backend].kv_cache_type
     has_head = bound.head is not None
-    return Ready(backend, bound.where, kv_cache_type, limits, program, bound.kv, engine, has_head)
+    find = compiled_find(cache_dir()) if backend == "cpu" else find_best
+    return Ready(
+        backend, bound.where, kv_cache_type, limits, program, bound.kv, engine, has_head, find
+    )
 
 
 def _room(scheduler: Scheduler, runner: ModelRunner) -> Room:

@@ -27,6 +27,10 @@ class Batch:
     outputs: names of the program's outputs that are wanted; None: all.
     num_best: of each row of logits so many of the largest matter, of equals those of lower ids; a
     backend may give -inf in place of the others. None: all.
+    keeps_outputs: False where nobody reads the outputs any more when the next step begins, so that
+    a backend may lend its own memory.
+
+    A batch may be run again with other numbers in input_ids, positions, seq_lens and slot_mapping.
     """
 
     input_ids: Int32
@@ -40,6 +44,7 @@ class Batch:
     adapter_scales: Float32 = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     outputs: frozenset[str] | None = None
     num_best: int | None = None
+    keeps_outputs: bool = True
 
     def wants(self, output: str) -> bool:
         """Whether the output of this name is to be read back."""

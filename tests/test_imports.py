@@ -49,10 +49,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("block_tables", "models", "kv_cache", "sampling", "detokenize", "sources"),
         *("completion", "indent", "advice", "constraints", "wire"),
+        "decode_batch",
     ),
     ("pins", "shared_prefix", "shares"),
     ("prefix_tree", "tokenizer", "memory"),
     ("block_pool", "sequence", "limits", "step_cost", "stopwatch", "prefix_nodes"),
+    ("kernels.best",),
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),
     ("kernels.ops", "kernels.split"),
     ("kernels.program", "kernels.batch", "kernels.kv"),
@@ -93,6 +95,7 @@ ONLY = {
         "kernels.kv",
         "errors",
     },
+    "kernels.best": {"kernels.cpu"},
     "kernels.cpu": {
         "kernels.formats",
         "kernels.ops",

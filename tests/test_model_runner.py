@@ -125,7 +125,7 @@ def test_types_and_shapes_are_those_of_batch(work: list[Chunk]) -> None:
     assert batch.block_tables.shape == (GROUPS, len(work), -(-longest // BLOCK_SIZE))
     assert batch.slot_mapping.shape == (GROUPS, batch.num_tokens)
     arrays = {name: values for name, values in vars(batch).items() if np.ndim(values)}
-    assert len(arrays) == len(vars(batch)) - 2  # outputs, num_best
+    assert len(arrays) == len(vars(batch)) - 3  # outputs, num_best, keeps_outputs
     for name, values in arrays.items():
         expected = {"slot_mapping": np.int64, "adapter_scales": np.float32}.get(name, np.int32)
         assert values.dtype == expected and values.flags.c_contiguous, name
@@ -203,3 +203,43 @@ def test_sequences_of_a_step_must_have_state_slots_of_their_own() -> None:
         else:
             with pytest.raises(ValueError, match="state slots"):
                 model.pack(work)
+
+
+@given(chunks(), st.lists(st.sampled_from(["go on", "block", "other", "wait"]), max_size=6))
+def test_a_batch_that_goes_on_is_one_made_anew(work: list[Chunk], happens: list[str]) -> None:
+    """Whatever happens between steps of decoding."""
+    for chunk in work:
+        del chunk.sequence.token_ids[chunk.sequence.num_computed_tokens + 1 :]
+    sequences = [chunk.sequence for chunk in work]
+    model = runner()
+    for event in ["go on", *happens, "go on", "go on"]:
+        if event == "block":
+            sequences[0].block_tables[1] = [b + 100 for b in sequences[0].block_tables[1]]
+        elif event == "other":
+            sequences.reverse()
+        running = sequences[1:] if event == "wait" and len(sequences) > 1 else sequences
+        decodes = [Chunk(sequence, 1, "last", is_decode=True) for sequence in running]
+        if any(len(s.block_tables[0]) * BLOCK_SIZE <= s.num_computed_tokens for s in running):
+            return
+        got, want = model.pack(decodes), runner().pack(decodes)
+        for name, values in vars(want).items():
+            assert np.array_equal(getattr(got, name), values), name
+        for sequence in running:
+            sequence.num_computed_tokens += 1
+            sequence.token_ids.append(sequence.num_computed_tokens % VOCAB)
+
+
+def test_between_blocks_nothing_is_made_anew() -> None:
+    model = runner()
+    decoding = sequence([1] * (BLOCK_SIZE + 1), [3, 4])
+    batches = []
+    for position in range(BLOCK_SIZE, 2 * BLOCK_SIZE):
+        decoding.num_computed_tokens = position
+        batches.append(model.pack([Chunk(decoding, 1, "last", is_decode=True)]))
+        decoding.token_ids.append(position)
+    assert all(batch is batches[0] for batch in batches)
+    decoding.token_ids[-1] = VOCAB
+    decoding.num_computed_tokens = len(decoding.token_ids) - 1
+    decoding.block_tables = [[3, 4, 5]] * 2
+    with pytest.raises(RequestError, match="outside the vocabulary"):
+        model.pack([Chunk(decoding, 1, "last", is_decode=True)])

@@ -4,9 +4,20 @@ The samplers run in llama.cpp's default order or the user's; a new one is a func
 """
 
 from edgellm.sampling.biases import token_biases
+from edgellm.sampling.find import Find, compiled_find, find_best, greedy
 from edgellm.sampling.logprobs import logprobs
 from edgellm.sampling.loops import LoopDetector
-from edgellm.sampling.sampler import Sampler, greedy
+from edgellm.sampling.sampler import Sampler
 from edgellm.sampling.step import Vocabulary
 
-__all__ = ["LoopDetector", "Sampler", "Vocabulary", "greedy", "logprobs", "token_biases"]
+__all__ = [
+    "Find",
+    "LoopDetector",
+    "Sampler",
+    "Vocabulary",
+    "compiled_find",
+    "find_best",
+    "greedy",
+    "logprobs",
+    "token_biases",
+]

@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from edgellm.errors import EdgeLLMError, RequestError
-from edgellm.sampling.candidates import Candidates, Float32, Ids
-from edgellm.sampling.chain import choice_of, num_best, penalties_of, samplers_of
+from edgellm.errors import RequestError
+from edgellm.sampling.candidates import Candidates, Float32
+from edgellm.sampling.chain import choice_of, num_best, parted, penalties_of
 from edgellm.sampling.choice import fresh
+from edgellm.sampling.draws import uniform
+from edgellm.sampling.few import MOST_FEW, few_draw
+from edgellm.sampling.find import Find, find_best, greedy
 from edgellm.sampling.step import Step, Vocabulary
 from edgellm.sampling_params import SamplingParams
 
@@ -19,7 +22,8 @@ Allowed = npt.NDArray[np.bool_]
 
 class Sampler:
     """Draws depend on seed, sample_index and position alone, and on what was drawn before where a
-    sampler remembers it. biases: added to the logits of these token ids; -inf bans.
+    sampler remembers it. biases: added to the logits of these token ids; -inf bans. find: what
+    find_best finds, perhaps faster.
     """
 
     def __init__(
@@ -30,26 +34,32 @@ class Sampler:
         seed: int,
         sample_index: int = 0,
         biases: Mapping[int, float] | None = None,
+        find: Find = find_best,
     ) -> None:
         self._step = Step(params, (), vocabulary, seed, sample_index)
-        self._samplers = samplers_of(params)
+        self._samplers, self._few = parted(params)
         self._penalties = penalties_of(params)
         self._choose = choice_of(params)
-        self._takes_best = not self._samplers and self._choose is None
         self._memory = fresh(params)
         self._ends = np.array(sorted(vocabulary.eog_ids), np.intp)
         banned = dict.fromkeys(vocabulary.eog_ids, -math.inf)
-        self._biases = _arrays(biases or {})
-        self._early_biases = _arrays({**(biases or {}), **banned})  # before the answer may end
+        self._biases = dict(biases or {})
+        self._early_biases = {**self._biases, **banned}  # before the answer may end
         self._min_tokens = math.inf if params.ignore_eos else params.min_tokens
+        self._find = find
+        self._kept = max(1, num_best(params) or 0)  # candidates after top-k, or the best one
+        is_short = self._choose is None or self._few is not None
+        self._sought = self.num_best if is_short else None
+        if self._sought is not None and self._sought > MOST_FEW:
+            self._sought = None
 
     @property
     def num_best(self) -> int | None:
         """So many of the largest logits of a row decide every draw, of equals those of lower ids:
         others may be -inf. None: all may."""
         number = num_best(self._step.params)
-        biases = (self._early_biases if self._min_tokens > 0 else self._biases)[1]
-        if number is None or (biases > 0).any():
+        biases = self._early_biases if self._min_tokens > 0 else self._biases
+        if number is None or any(bias > 0 for bias in biases.values()):
             return None
         return number + len(biases)  # of which so many may be lowered
 
@@ -63,23 +73,40 @@ class Sampler:
         """The next token id for logits (vocab_size,). history: every token so far, the last
         `num_generated` of which are the answer's. allowed: (vocab_size,), None is all. Equal
         logits: the lowest id wins. RequestError when bans leave none of those allowed."""
-        best = greedy(logits)
+        if self._sought is not None and allowed is None:
+            values, ids = self._find(logits, self._sought)
+            biases = self._biases_at(num_generated)
+            return self._choose_few(*_biased(values, ids, biases), history)
+        greedy(logits)  # an error when they are no numbers
         prepared = self._prepare(logits, num_generated, allowed)
-        if self._takes_best and prepared is logits:
-            return best
         step = replace(self._step, history=history, end=self._likeliest_end(prepared))
         candidates = Candidates(prepared)
         for sampler in self._samplers:
             candidates = sampler(candidates, step)
         if self._choose is None:
             return candidates.token(int(candidates.logits.argmax()))
+        if self._few is not None:
+            assert candidates.token_ids is not None  # top-k has put them in order
+            ids = candidates.token_ids.tolist()
+            return self._choose_few(candidates.logits.tolist(), ids, history)
         token, self._memory = self._choose(candidates, step, self._memory)
         return token
 
+    def _choose_few(self, values: list[float], ids: list[int], history: Sequence[int]) -> int:
+        """Of candidates that are sorted best first."""
+        if self._few is None:
+            return ids[0]
+        step, largest = self._step, values[0]
+        distances = [value - largest for value in values[: self._kept]]
+        for few in self._few:
+            distances = few(distances, step.params)
+        share = uniform(step.seed, step.sample_index, len(history))
+        return ids[few_draw(distances, share)]
+
     def banned(self, num_generated: int) -> list[int]:
         """The tokens that are never drawn here."""
-        ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
-        return [int(token) for token in ids[biases == -np.inf]]
+        biases = self._biases_at(num_generated).items()
+        return [token for token, bias in biases if bias == -math.inf]
 
     def penalised(
         self,
@@ -96,18 +123,21 @@ class Sampler:
             candidates = sampler(candidates, step)
         return candidates.logits
 
+    def _biases_at(self, num_generated: int) -> Mapping[int, float]:
+        return self._early_biases if num_generated < self._min_tokens else self._biases
+
     def _prepare(self, logits: Float32, num_generated: int, allowed: Allowed | None) -> Float32:
         """The logits with biases, bans and -inf for what is not allowed: where samplers begin."""
-        ids, biases = self._early_biases if num_generated < self._min_tokens else self._biases
-        if not len(ids) and allowed is None:
+        biases = self._biases_at(num_generated)
+        if not biases and allowed is None:
             return logits
-        if len(ids):
+        if biases:
             logits = logits.copy()
-            logits[ids] += biases
+            logits[list(biases)] += np.array(list(biases.values()), np.float32)
         if allowed is not None:
             logits = np.where(allowed, logits, np.float32(-np.inf))
         if logits.max() == -np.inf:
-            raise RequestError("logit_bias or ignore_eos bans all tokens that may come next")
+            raise RequestError(_ALL_BANNED)
         return logits
 
     def _likeliest_end(self, logits: Float32) -> int | None:
@@ -117,14 +147,17 @@ class Sampler:
         return int(self._ends[ends.argmax()])
 
 
-def greedy(logits: Float32) -> int:
-    """The most likely token id; the lowest of equals."""
-    best = int(logits.argmax())  # a NaN, if there is one, comes out here
-    if not np.isfinite(logits[best]):
-        raise EdgeLLMError(f"the largest logit is {logits[best]}: the model file may be damaged")
-    return best
+_ALL_BANNED = "logit_bias or ignore_eos bans all tokens that may come next"
 
 
-def _arrays(biases: Mapping[int, float]) -> tuple[Ids, Float32]:
-    ids = np.array(list(biases), np.intp)
-    return ids, np.array(list(biases.values()), np.float32)
+def _biased(
+    values: list[float], ids: list[int], biases: Mapping[int, float]
+) -> tuple[list[float], list[int]]:
+    """Candidates in order again, with biases on some of their logits."""
+    if not biases or biases.keys().isdisjoint(ids):
+        return values, ids
+    lowered = [value + biases.get(token, 0.0) for value, token in zip(values, ids, strict=True)]
+    order = sorted(range(len(ids)), key=lambda place: (-lowered[place], ids[place]))
+    if lowered[order[0]] == -math.inf:
+        raise RequestError(_ALL_BANNED)
+    return [lowered[place] for place in order], [ids[place] for place in order]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgellm.kernels.batch import Batch
+from edgellm.kernels.batch import Batch, Float32
 from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.lower import lower
@@ -31,12 +31,32 @@ class Executable:
         self._waits = waits(plan.calls)
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
+        self._step_address = self._step.ctypes.data
         self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
+        self._bound: Batch | None = None  # whose arrays the step record names
+        self._held: dict[int, npt.NDArray[np.generic]] = {}
+        self._views: dict[str, Float32] = {}
         self._reserve(tokens=1, outputs=1)
 
-    def run(self, batch: Batch) -> Mapping[str, npt.NDArray[np.float32]]:
-        """The program's outputs, float32 (rows, width), as copies."""
+    def run(self, batch: Batch) -> Mapping[str, Float32]:
+        """The program's outputs, float32 (rows, width); copies, if the batch keeps them."""
+        if batch is not self._bound:
+            self._bind(batch)
+        self._team.run(self._table_address, len(self._table), self._step_address)
+        if not batch.keeps_outputs:
+            return self._views
+        return {name: view.copy() for name, view in self._views.items()}
+
+    def close(self) -> None:
+        """Nothing is held that the garbage collector does not free."""
+
+    def _bind(self, batch: Batch) -> None:
+        """Writes the step record, and notes where outputs will lie.
+
+        Both stay true for the batch while its arrays are where they are.
+        """
         outputs = len(batch.logits_rows)
+        self._bound = None
         if batch.adapter_scales.shape[1] != self._program.num_adapters:
             found, wanted = batch.adapter_scales.shape[1], self._program.num_adapters
             raise ValueError(f"scales of {found} adapters for a program with {wanted}")
@@ -51,8 +71,8 @@ class Executable:
             layout.STATE_SLOTS: batch.state_slots,
             layout.ADAPTER_SCALES: batch.row_scales(),
         }
-        held = {word: np.ascontiguousarray(array) for word, array in arrays.items()}
-        for word, array in held.items():
+        self._held = {word: np.ascontiguousarray(array) for word, array in arrays.items()}
+        for word, array in self._held.items():
             self._step[word] = array.ctypes.data
         self._step[layout.NUM_TOKENS] = batch.num_tokens
         self._step[layout.NUM_OUTPUTS] = outputs
@@ -60,18 +80,16 @@ class Executable:
         self._step[layout.NUM_ADAPTERS] = batch.adapter_scales.shape[1]
         self._step[layout.BLOCKS_PER_SEQ] = batch.block_tables.shape[-1]
         self._step[layout.SCRATCH] = self._scratch.ctypes.data
-        self._team.run(self._table.ctypes.data, len(self._table), self._step.ctypes.data)
         counts = {"tokens": batch.num_tokens, "outputs": outputs}
-        return {
-            name: self._view(name)[: counts[value.rows], : value.width].copy()
+        self._views = {
+            name: self._view(name)[: counts[value.rows], : value.width]
             for name, value in self._program.outputs.items()
             if batch.wants(name)
         }
+        if all(self._held[word] is arrays[word] for word in self._held):  # no copies
+            self._bound = batch
 
-    def close(self) -> None:
-        """Nothing is held that the garbage collector does not free."""
-
-    def _view(self, name: str) -> npt.NDArray[np.float32]:
+    def _view(self, name: str) -> Float32:
         value = self._program.outputs[name]
         buffer = self._plan.buffers[value]
         start = self._offsets[buffer]
@@ -93,6 +111,7 @@ class Executable:
         )
         # All at once: an interrupt or a lack of memory must not leave a table of another size.
         self._capacity, self._offsets, self._arena, self._table = capacity, offsets, arena, table
+        self._table_address = table.ctypes.data
 
 
 def _announce(key: tuple[str, ...], number: int, total: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from edgellm.errors import EdgeLLMError, RequestError
 from edgellm.sampling import Sampler, greedy, logprobs, token_biases
 from edgellm.sampling.candidates import Candidates, Float32
-from edgellm.sampling.chain import ROWS, samplers_of
+from edgellm.sampling.chain import ROWS, rows_of
 from edgellm.sampling.step import Step
 from edgellm.sampling_params import SAMPLERS, SamplingParams
 from tests.sampling.rows import LOGITS, Words, ranking, softmax
@@ -29,8 +29,8 @@ def one(logits: Float32, history: list[int] | None = None, seed: int = 0, **para
 
 
 def names(params: SamplingParams) -> list[str]:
-    by_function = {row.sampler: name for name, row in ROWS.items()}
-    return [by_function[sampler] for sampler in samplers_of(params)]
+    by_row = {row: name for name, row in ROWS.items()}
+    return [by_row[row] for row in rows_of(params)]
 
 
 def test_the_rows_are_the_samplers() -> None:

@@ -1,5 +1,7 @@
 """Growing, and failing to grow, between steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -36,3 +38,33 @@ def test_results_are_copies(backend: CpuBackend) -> None:
     kept = first.copy()
     executable.run(tokens([2]))
     np.testing.assert_array_equal(first, kept)
+
+
+def test_results_that_nobody_keeps_are_lent(backend: CpuBackend) -> None:
+    """And a batch that is written again is read again."""
+    table = normal(np.random.default_rng(0), VOCABULARY, 8)
+    b = Builder()
+    program = b.finish(logits=rows_of(b, table))
+    executable = backend.load(program, storage(program, 0))
+    batch = replace(tokens([1]), keeps_outputs=False)
+    first = executable.run(batch)["logits"]
+    for token in (3, 2):
+        batch.input_ids[0] = token
+        assert executable.run(batch)["logits"] is first
+        np.testing.assert_array_equal(first[0], table[token])
+    kept = executable.run(replace(batch, keeps_outputs=True))["logits"]
+    executable.run(tokens([4, 5, 6]))
+    np.testing.assert_array_equal(kept[0], table[2])
+    np.testing.assert_array_equal(executable.run(batch)["logits"][0], table[2])
+
+
+def test_numbers_that_do_not_lie_side_by_side_are_copied_each_time(backend: CpuBackend) -> None:
+    table = normal(np.random.default_rng(0), VOCABULARY, 8)
+    b = Builder()
+    program = b.finish(logits=rows_of(b, table))
+    executable = backend.load(program, storage(program, 0))
+    apart = np.array([1, 9, 2, 9], np.int32)[::2]
+    batch = replace(tokens([0, 0]), input_ids=apart)
+    for token in (1, 3):
+        apart[0] = token
+        np.testing.assert_array_equal(executable.run(batch)["logits"], table[[token, 2]])

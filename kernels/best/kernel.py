@@ -1,0 +1,106 @@
+"""The kernel. Imported only when it has to be compiled."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from edgellm.kernels.best.layout import GROUP
+from edgellm.kernels.cpu.ops.common import f32, inline
+from edgellm.kernels.cpu.simd import (
+    fma,
+    load_f32,
+    max_lanes,
+    maximum,
+    pointer,
+    splat_f32,
+    sum_lanes,
+)
+
+HALVINGS = 16  # in the search for a bound; an exact one is not worth more
+
+
+@inline
+def top_and_sum(group):
+    """The largest and the sum of the GROUP logits here, per lane; by trees, so that none waits."""
+    a, b = load_f32(group), load_f32(group + 32)
+    c, d = load_f32(group + 64), load_f32(group + 96)
+    e, f = load_f32(group + 128), load_f32(group + 160)
+    g, h = load_f32(group + 192), load_f32(group + 224)
+    first = maximum(maximum(a, b), maximum(c, d))
+    second = maximum(maximum(e, f), maximum(g, h))
+    return maximum(first, second), ((a + b) + (c + d)) + ((e + f) + (g + h))
+
+
+@inline
+def lower_bound(tops, num_tops, count, low, high):
+    """A number that `count` of the tops or more reach, and not many more, between two others."""
+    for _ in range(HALVINGS):
+        middle = (low + high) * np.float32(0.5)
+        reaching = np.int64(0)
+        for i in range(num_tops):
+            reaching += np.int64(tops[i] >= middle)
+        if reaching >= count:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@inline
+def insert(values, ids, kept, count, value, index):
+    """Puts a value in its place, behind those that are as large; how many are kept then."""
+    if kept == count:
+        if value <= values[count - 1]:
+            return kept
+        place = count - 1
+    else:
+        place = kept
+        kept += 1
+    while place > 0 and values[place - 1] < value:
+        values[place] = values[place - 1]
+        ids[place] = ids[place - 1]
+        place -= 1
+    values[place] = value
+    ids[place] = index
+    return kept
+
+
+def make_best() -> Callable[..., None]:
+    def best(args, step, thread, threads):
+        """args: logits, how many there are, how many are sought, float32 values, int64 ids, room
+        for a float32 of each GROUP of logits.
+
+        Values and ids of the best, best first, of equals those of lower ids; behind the values a
+        number that is 0 if all logits are finite.
+        """
+        logits, size, count = args[0], args[1], args[2]
+        values, ids = pointer(args[3], np.float32), pointer(args[4], np.int64)
+        tops = pointer(args[5], np.float32)
+        num_tops = size // GROUP
+        zero = splat_f32(np.float32(0.0))
+        doubt = zero
+        low, high = np.float32(np.inf), np.float32(-np.inf)
+        for i in range(num_tops):
+            top, total = top_and_sum(logits + 4 * GROUP * i)
+            doubt = fma(total, zero, doubt)
+            tops[i] = max_lanes(top)
+            low, high = min(low, tops[i]), max(high, tops[i])
+        if num_tops < count:
+            low = np.float32(-np.inf)
+        elif count == 1:
+            low = high
+        else:
+            low = lower_bound(tops, num_tops, count, low, high)
+        kept = 0
+        for i in range(num_tops):
+            if tops[i] >= low:
+                for j in range(GROUP * i, GROUP * (i + 1)):
+                    if f32(logits, j) >= low:
+                        kept = insert(values, ids, kept, count, f32(logits, j), j)
+        rest = np.float32(0.0)
+        for j in range(GROUP * num_tops, size):
+            rest += f32(logits, j) * np.float32(0.0)
+            kept = insert(values, ids, kept, count, f32(logits, j), j)
+        values[count] = sum_lanes(doubt) + rest
+
+    return best
