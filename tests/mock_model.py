@@ -25,6 +25,7 @@ from edgellm.types import ModelInfo, SamplingParams, TokenEvent
 EOG, BOS = 256, 257
 VOCAB_SIZE = 258
 GREEDY = SamplingParams(temperature=0)
+LONG = {"context_length": 8192, "num_blocks": 2100}  # sizes for `endless`
 Outbox = list[TokenEvent | Exception]
 
 
@@ -70,6 +71,11 @@ def says(text: str) -> Callable[[list[int], int], npt.NDArray[np.float32]]:
         return row
 
     return logits
+
+
+def endless(delay: float) -> "MockModel":
+    """A model, to be made with LONG, that goes on until it is stopped: for minutes."""
+    return MockModel(says("x" * 9000), delay)
 
 
 def noise(tokens: list[int], num_prompt_tokens: int) -> npt.NDArray[np.float32]:
@@ -233,8 +239,10 @@ def generation(
     index: int = 0,
     request_id: str = "r",
     emit: Callable[[TokenEvent | Exception], None] | None = None,
+    context_length: int = 64,
 ) -> tuple[Generation, Outbox]:
     """An answer to be, and the events that it will emit."""
+    room = context_length - len(prompt)
     outbox: Outbox = []
     tokenizer: Any = ByteTokenizer()
     made = Generation(
@@ -244,6 +252,6 @@ def generation(
         detokenizer=Detokenizer(tokenizer, params.stop),
         emit=emit or outbox.append,
         sampler=Sampler(params, tokenizer, seed=params.seed or 0, sample_index=index),
-        max_tokens=min(64 - len(prompt), 64 if params.max_tokens is None else params.max_tokens),
+        max_tokens=room if params.max_tokens is None else min(room, params.max_tokens),
     )
     return made, outbox

@@ -11,7 +11,8 @@ import pytest
 from edgellm.errors import EdgeLLMError, RequestError
 from edgellm.eval.rows import rows
 from edgellm.llm import Model
-from tests.mock_model import MockModel, make_manager, noise
+from tests.mock_model import LONG, MockModel, endless, make_manager, noise
+from tests.waiting import wait_until
 
 IDS = list(b"It was a bright cold day in April.")
 
@@ -24,10 +25,7 @@ def mock(runner: MockModel) -> Model:
 @pytest.fixture(autouse=True)
 def _no_thread_stays() -> Iterator[None]:
     yield
-    deadline = time.monotonic() + 10
-    while any(thread.name == "edgellm-rows" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: not any(t.name == "edgellm-rows" for t in threading.enumerate()))
 
 
 @pytest.mark.parametrize("start", [0, 7, len(IDS) - 1])
@@ -58,10 +56,16 @@ def test_a_reader_that_leaves_early_frees_the_model() -> None:
 
 
 def test_a_model_that_is_closed_under_a_reader_says_so() -> None:
-    runner = MockModel(noise, delay=0.1)
-    model = mock(runner)
-    pulled = rows(model, IDS, len(IDS) - 1)
-    closer = threading.Timer(0.15, model.close)
+    runner = endless(delay=0.05)
+    manager = make_manager(runner, **LONG)
+    model = Model(manager, manager.models()[0])
+    pulled = rows(model, [1] * 8000, 7999)
+
+    def close() -> None:
+        wait_until(lambda: runner.batches)
+        model.close()
+
+    closer = threading.Thread(target=close)
     closer.start()
     with pytest.raises(RuntimeError, match="aborted"):
         next(pulled)

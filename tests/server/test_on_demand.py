@@ -15,7 +15,8 @@ from edgellm.pull import Stored
 from edgellm.server.fields import keep_alive
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import Running, running
-from tests.test_model_pool import Models, wait_until
+from tests.test_model_pool import Models
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

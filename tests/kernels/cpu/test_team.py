@@ -1,6 +1,7 @@
 """The thread team: waking and parking, closing, interrupts, forks, and who may call it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from edgellm.errors import BackendError
 from edgellm.kernels.cpu import CpuBackend, Executable
 from edgellm.kernels.cpu.limits import usable_threads
 from tests.kernels.cpu.programs import Array, decoder, pack, storage, streams
+from tests.waiting import PATIENCE, comes_to_rest
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,6 +34,11 @@ class Prompt:
 
     def logits(self) -> Array:
         return self.executable.run(self.batch)["logits"]
+
+
+def workers() -> set[threading.Thread]:
+    """The threads of all teams but their callers."""
+    return {t for t in threading.enumerate() if re.fullmatch(r"edgellm-\d+", t.name)}
 
 
 @pytest.fixture
@@ -59,20 +66,19 @@ def test_many_steps(backend: CpuBackend) -> None:
 
 
 def test_an_idle_team_uses_no_processor_time(backend: CpuBackend) -> None:
+    if backend.threads == 1:
+        pytest.skip("one processor: a team without workers")
     Prompt(backend).logits()
-    time.sleep(0.05)
-    before = time.process_time()
-    time.sleep(0.5)
-    assert time.process_time() - before < 0.05
+    comes_to_rest(workers())
 
 
 def test_close_ends_the_threads(own: CpuBackend) -> None:
-    others = set(threading.enumerate())
+    others = workers()
     prompt = Prompt(own)
     prompt.logits()
-    workers = set(threading.enumerate()) - others
+    started = workers() - others
     own.close()
-    ended = [thread for thread in workers if not thread.is_alive()]
+    ended = [thread for thread in started if not thread.is_alive()]
     assert len(ended) == own.threads - 1
     with pytest.raises(BackendError, match="closed"):
         prompt.logits()
@@ -102,11 +108,11 @@ def test_a_thread_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch)
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    before = threading.active_count()
+    before = workers()
     monkeypatch.setattr(threading.Thread, "start", fail_second)
     with pytest.raises(BackendError, match="thread 3 of 3 cannot be started"):
         Prompt(CpuBackend(cache_dir(), 3))
-    assert threading.active_count() == before
+    assert workers() == before
 
 
 def test_python_threads_take_turns(backend: CpuBackend) -> None:
@@ -140,7 +146,7 @@ def test_a_forked_child_is_refused_and_does_not_hang(own: CpuBackend) -> None:
             own.close()
             os._exit(7)
         os._exit(1)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
