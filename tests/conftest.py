@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A busy machine is no fault.
-settings.register_profile("edgellm", deadline=None)
+settings.register_profile("edgellm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("edgellm")
 
 

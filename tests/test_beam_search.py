@@ -15,6 +15,7 @@ from edgellm.sampling_params import SamplingParams, check_params
 from edgellm.types import Request, TokenEvent
 from tests.mock_model import EOG, VOCAB_SIZE, MockModel, make_manager, says
 from tests.test_generation import answer, events
+from tests.waiting import PATIENCE
 
 LETTERS = b"abcd"
 
@@ -191,12 +192,12 @@ def test_an_error_ends_a_search_once() -> None:
 
 def test_an_abort_ends_every_answer() -> None:
     outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()
-    manager = make_manager(MockModel(table(2), delay=0.05))
+    manager = make_manager(MockModel(table(2), delay=0.5))
     try:
         params = SamplingParams(beam_width=3, n=2, min_tokens=40)
         request_id = manager.submit(Request("hi", params), outbox.put)
         manager.abort(request_id)
-        found = [outbox.get(timeout=30) for _ in range(2)]
+        found = [outbox.get(timeout=PATIENCE) for _ in range(2)]
         done = collect(event for event in found if isinstance(event, TokenEvent))
         assert done.finish_reason == "abort" and done.others[0].finish_reason == "abort"
     finally:

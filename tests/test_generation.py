@@ -12,6 +12,7 @@ from edgellm.sampling import loops
 from edgellm.sampling_params import SamplingParams
 from edgellm.types import Completion, Request, TokenEvent
 from tests.mock_model import EOG, VOCAB_SIZE, MockModel, make_manager, noise, says
+from tests.waiting import PATIENCE
 
 
 def events(
@@ -27,7 +28,7 @@ def events(
         manager.submit(request, outbox.put)
         found: list[TokenEvent] = []
         while sum(event.finish_reason is not None for event in found) < request.params.n:
-            event = outbox.get(timeout=30)
+            event = outbox.get(timeout=PATIENCE)
             if isinstance(event, Exception):
                 raise event
             found.append(event)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-PATIENCE = 120.0  # seconds; only what hangs takes longer
+PATIENCE = 600.0  # seconds; only what hangs takes longer, even where kernels are compiled first
 
 
 def wait_until(condition: Callable[[], object]) -> None:

@@ -5,7 +5,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from edgellm import cli, errors
 from edgellm.cli.examples import EXAMPLES
 from edgellm.version import __version__
+from tests.waiting import PATIENCE
 
 HEAVY = ("numba", "llvmlite", "textual", "jinja2", "pyopencl", "numpy", "huggingface_hub", "rich")
 
@@ -175,7 +175,7 @@ def test_ctrl_c_ends_a_running_command_with_130(tmp_path: Path) -> None:
     (tmp_path / "slow_command.py").write_text(
         "import time\n"
         "def add_arguments(parser): pass\n"
-        "def run(args):\n    print('started', flush=True)\n    time.sleep(60)\n    return 0\n"
+        "def run(args):\n    print('started', flush=True)\n    time.sleep(3600)\n    return 0\n"
     )
     program = (
         "import sys; from edgellm import cli;"
@@ -191,12 +191,10 @@ def test_ctrl_c_ends_a_running_command_with_130(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
-        begun = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
         assert err == ""
-        assert time.monotonic() - begun < 20
     finally:
         process.kill()
 

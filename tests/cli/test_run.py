@@ -14,6 +14,7 @@ from edgellm import cli
 from edgellm.types import LoadOptions
 from tests.cli.scripted import Script
 from tests.mock_model import noise
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -239,7 +240,7 @@ from tests.cli.scripted import Script
 from edgellm.client import local
 from tests.cli.scripted import ScriptedClient
 from tests.mock_model import MockModel, says
-client = ScriptedClient(MockModel(says("blue " * 20), delay=0.05))
+client = ScriptedClient(MockModel(says("blue " * 20), delay=0.3))
 local.LocalClient = lambda report: client
 sys.exit(cli.main(["run", sys.argv[1], "hi", "--raw", "--temperature", "0"]))
 """
@@ -263,7 +264,7 @@ def test_ctrl_c_in_an_answer_ends_with_130(model_file: str) -> None:
         assert process.stdout is not None
         assert process.stdout.read(4) == "blue"
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (130, "")
     finally:
         process.kill()
@@ -276,7 +277,7 @@ def test_a_reader_that_leaves_ends_the_answer_silently(model_file: str) -> None:
         process.stdout.read(4)
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(timeout=30) == 141
+        assert process.wait(timeout=PATIENCE) == 141
     finally:
         process.stderr.close()
         process.kill()
@@ -292,7 +293,7 @@ def test_smollm2_prints_paris(smollm2: Path) -> None:
             [sys.executable, "-c", program, "run", *words],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=2 * PATIENCE,
             check=True,
         )
         assert done.stdout == " Paris"

@@ -15,6 +15,7 @@ from edgellm.types import ModelInfo, Session
 from tests.cli.scripted import Script, ScriptedClient
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import Running, running
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,7 +74,7 @@ def test_a_servers_answer_needs_no_engine(server: Running) -> None:
         "print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.stdout == "served"
     assert not {"numpy", "edgellm.manager", "edgellm.kernels"} & {*done.stderr.split()}

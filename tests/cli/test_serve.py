@@ -17,6 +17,7 @@ from edgellm.client import SocketClient
 from edgellm.errors import ConnectionFailed, RequestError
 from edgellm.server.listen import Listener
 from edgellm.types import Request, SamplingParams
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +53,7 @@ def test_refusals(
 
 
 async def wait_for(client: SocketClient) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             await client.models()
@@ -80,7 +81,7 @@ def test_it_starts_ends_and_starts_again(tmp_path: Path, number: int) -> None:
                 server.send_signal(signal.SIGHUP)
                 asyncio.run(use())
             server.send_signal(number)
-            _, said = server.communicate(timeout=30)
+            _, said = server.communicate(timeout=PATIENCE)
         finally:
             server.kill()
         assert said == f"edgellm: listening on {path}\n"
@@ -114,7 +115,7 @@ def test_a_socket_of_systemd_is_taken_over(tmp_path: Path) -> None:
             # A connection made before the server is there waits for it.
             assert asyncio.run(SocketClient(str(path)).models()) == ()
             server.send_signal(signal.SIGTERM)
-            _, said = server.communicate(timeout=30)
+            _, said = server.communicate(timeout=PATIENCE)
         finally:
             server.kill()
     assert (server.returncode, said) == (0, "edgellm: listening on the socket given as 3\n")
@@ -148,7 +149,7 @@ def test_a_running_answer_may_end_before_the_server(tmp_path: Path) -> None:
 
     try:
         assert asyncio.run(ask()) == "x" * 60
-        assert server.wait(timeout=30) == 0
+        assert server.wait(timeout=PATIENCE) == 0
     finally:
         server.kill()
         server.communicate()

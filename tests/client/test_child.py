@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -15,6 +14,7 @@ from edgellm.client import ChildClient
 from edgellm.completion import collect
 from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.types import Request, SamplingParams, TokenEvent
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
 SCRIPTED = (sys.executable, "-m", "tests.client.scripted_engine")
@@ -30,8 +30,9 @@ def from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def test_a_crash_is_an_error_and_the_engine_comes_back() -> None:
+def test_a_crash_is_an_error_and_the_engine_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
+        monkeypatch.setenv("SCRIPTED_DELAY", "0.5")  # the crash comes in the middle of an answer
         client = await ChildClient.start(SCRIPTED)
         try:
             folder = client.address.path
@@ -47,6 +48,7 @@ def test_a_crash_is_an_error_and_the_engine_comes_back() -> None:
             assert len(seen) >= 2 and not client.is_alive
             with pytest.raises(ConnectionFailed, match="SIGSEGV"):
                 await client.models()
+            monkeypatch.delenv("SCRIPTED_DELAY")
             await client.restart()
             assert collect(await events_of(client, Request("hi", GREEDY))).text == "x" * 60
         finally:
@@ -80,6 +82,13 @@ def test_a_child_that_cannot_start_says_why() -> None:
         asyncio.run(ChildClient.start(command))
 
 
+def has_ended(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
 def test_the_child_ends_with_its_parent() -> None:
     code = (
         "import asyncio, os\n"
@@ -90,13 +99,10 @@ def test_the_child_ends_with_its_parent() -> None:
         "    os._exit(1)\n"
         "asyncio.run(main())\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     pid, socket = done.stdout.split()
-    deadline = time.monotonic() + 20
-    while psutil.pid_exists(int(pid)) and time.monotonic() < deadline:
-        if psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE:
-            break
-        time.sleep(0.02)
+    wait_until(lambda: has_ended(int(pid)))
     assert not Path(socket).parent.exists()
 
 

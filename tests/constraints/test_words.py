@@ -15,6 +15,7 @@ from edgellm.model_loader import ModelLoader
 from edgellm.model_pool import Source
 from edgellm.types import LoadOptions
 from tests.mock_model import ByteTokenizer, MockModel, make_model, says
+from tests.waiting import PATIENCE
 
 
 def pieces_of(words: Words, kinds: tuple[Any, ...]) -> list[bytes]:
@@ -42,7 +43,7 @@ def test_it_is_made_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def slow(tokenizer: object) -> object:
         begun.set()
-        assert go.wait(10)
+        assert go.wait(PATIENCE)
         made.append(object())
         return made[-1]
 
@@ -51,7 +52,7 @@ def test_it_is_made_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> Non
     threads = [threading.Thread(target=lambda: found.append(model.words)) for _ in range(4)]
     for thread in threads:
         thread.start()
-    assert begun.wait(10)
+    assert begun.wait(PATIENCE)
     go.set()
     for thread in threads:
         thread.join()
@@ -75,4 +76,4 @@ def test_it_is_made_ahead_where_it_will_be_wanted(
     monkeypatch.setattr(model_loader, "load_model", load)
     loader = ModelLoader(None, print, LoadOptions(), expects_forms=expected)  # type: ignore[arg-type]
     loader.load(Source(Path("x"), "x", LoadOptions(), {}), None)
-    assert made.wait(10 if expected else 0.05) is expected
+    assert made.wait(PATIENCE if expected else 0.05) is expected

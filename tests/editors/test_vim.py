@@ -18,6 +18,7 @@ import pytest
 from edgellm.manager import Manager
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import Running, running
+from tests.waiting import PATIENCE
 
 PLUGIN = Path(__file__).parents[2] / "editors" / "vim" / "plugin" / "edgellm.vim"
 WATCH = """
@@ -62,7 +63,7 @@ class Vim:
             return {"lines": [], "shown": False, "screen": [], "at": [], "mode": "", "said": ""}
 
     def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while not holds(state := self.state()):
             assert time.monotonic() < deadline, state
             time.sleep(0.01)
@@ -127,7 +128,7 @@ def test_a_suggestion_is_shown_and_taken(tmp_path: Path, kind: str) -> None:
 
 def test_the_next_keystroke_aborts(tmp_path: Path) -> None:
     with (
-        running(large(MockModel(says("abcdefgh" * 9), delay=0.05)), tmp_path) as server,
+        running(large(MockModel(says("abcdefgh" * 9), delay=0.3)), tmp_path) as server,
         editing(tmp_path, address_of(server, "unix"), "\n") as vim,
     ):
         vim.type("a")

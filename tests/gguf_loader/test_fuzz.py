@@ -14,6 +14,7 @@ from hypothesis import example, given, settings, strategies as st
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import StringArray, open_gguf
 from tests import gguf_writer as w
+from tests.waiting import PATIENCE
 
 METADATA = {
     "general.architecture": "llama",
@@ -49,7 +50,7 @@ LITTLE_AND_BIG = pytest.mark.parametrize("byte_order", ["little", "big"])
 
 
 @contextmanager
-def bounded(memory: int = 64 << 20, seconds: float = 60.0) -> Iterator[None]:
+def bounded(memory: int = 64 << 20, seconds: float = PATIENCE) -> Iterator[None]:
     """Fails when the block allocates more at any time, or runs far longer than it may."""
     started = time.monotonic()
     tracemalloc.start()

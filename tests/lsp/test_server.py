@@ -16,6 +16,7 @@ from edgellm import cli
 from edgellm.manager import Manager
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import running
+from tests.waiting import PATIENCE
 
 URI = "file:///tmp/module.py"
 TEXT = "def add(a, b):\n    ret"
@@ -34,7 +35,7 @@ class Editor(LanguageClient):
         self.feature(lsp.WINDOW_LOG_MESSAGE)(lambda params: self.told.append(params.message))
 
     async def is_told(self, text: str) -> str:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not any(text in one for one in self.told):
             assert time.monotonic() < deadline, self.told
             await asyncio.sleep(0.01)
@@ -63,9 +64,9 @@ async def editing(*arguments: str, text: str = TEXT) -> AsyncIterator[Editor]:
         editor.exit(None)
         process = editor._server
         assert process is not None and process.stderr is not None
-        said = await asyncio.wait_for(process.stderr.read(), 30)
+        said = await asyncio.wait_for(process.stderr.read(), PATIENCE)
         assert b"Traceback" not in said, said.decode()
-        await asyncio.wait_for(process.wait(), 30)
+        await asyncio.wait_for(process.wait(), PATIENCE)
     finally:
         if editor._server is not None and editor._server.returncode is None:
             editor._server.kill()
@@ -78,7 +79,7 @@ def run(
     async def main(socket: str) -> None:
         async with editing("--server", socket, text=text) as editor:
             await editor.is_told("answers")
-            await asyncio.wait_for(body(editor), 60)
+            await asyncio.wait_for(body(editor), PATIENCE)
 
     with running(manager, folder) as server:
         asyncio.run(main(server.unix))
@@ -128,7 +129,7 @@ def test_the_prompt_has_what_was_typed_and_the_other_documents(tmp_path: Path) -
 
 
 def test_a_cancelled_request_frees_the_model(tmp_path: Path) -> None:
-    manager = large(MockModel(says("x" * 60), delay=0.02))
+    manager = large(MockModel(says("x" * 60), delay=0.3))
 
     async def body(editor: Editor) -> None:
         params = lsp.InlineCompletionParams(AUTOMATIC, lsp.TextDocumentIdentifier(URI), END)
@@ -160,7 +161,7 @@ def test_a_server_may_come_later_and_go(tmp_path: Path) -> None:
             assert await editor.inline() == []
             assert len(editor.told) == 2, "the same error is told once"
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
 def test_without_a_server_and_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +172,7 @@ def test_without_a_server_and_a_model(tmp_path: Path, monkeypatch: pytest.Monkey
         async with editing("--model", str(tmp_path / "bad.gguf")) as editor:
             assert "GGUF" in await editor.is_told("bad.gguf")
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
 def test_a_missing_extra_is_named(
@@ -199,4 +200,4 @@ def test_a_real_model(
             await editor.is_told("answers")
             assert await editor.inline(lsp.Position(1, 11)) == ["a + b"]
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))

@@ -12,6 +12,7 @@ import pytest
 from edgellm.catalog import CatalogEntry
 from edgellm.pull import url
 from edgellm.sources import UrlSource
+from tests.waiting import PATIENCE
 
 CONTENT = b"GGUF" + bytes(range(256)) * 1000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -74,7 +75,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             drop = state.drop_after.pop(0) if state.drop_after else None
             if state.stall_after is not None:
                 self.wfile.write(body[: state.stall_after])
-                state.released.wait(30)
+                state.released.wait(PATIENCE)
                 return
             self.wfile.write(body[:drop])
 

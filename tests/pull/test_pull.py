@@ -30,6 +30,7 @@ from edgellm.pull import (
 from edgellm.pull.report import SourceFailed
 from edgellm.sources import HubSource, LocalSource, PypiSource, Source, UrlSource
 from tests.pull.conftest import CONTENT, SHA, Recorder, Server, partial_files
+from tests.waiting import PATIENCE, wait_until
 
 
 def test_a_pulled_model_is_stored_with_its_manifest(
@@ -149,13 +150,10 @@ def test_an_interrupted_pull_goes_on_next_time(
         [sys.executable, "-m", "edgellm", "pull", text], stderr=subprocess.PIPE, text=True
     )
     try:
-        for _ in range(3000):
-            under_way = list((home / "models").rglob("whole"))
-            if under_way and under_way[0].stat().st_size == 100_000:
-                break
-            time.sleep(0.01)
+        models = home / "models"
+        wait_until(lambda: [p.stat().st_size for p in models.rglob("whole")] == [100_000])
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert (process.returncode, err) == (code, "")
@@ -180,7 +178,7 @@ def test_two_pulls_at_once_fetch_once(home: Path, server: Server) -> None:
         ]
         time.sleep(0.5)
         assert server.asked == []  # both wait
-    answers = [process.communicate(timeout=60)[0].strip() for process in both]
+    answers = [process.communicate(timeout=PATIENCE)[0].strip() for process in both]
     assert answers == [str(home / "models/model.gguf")] * 2
     assert len(server.asked) == 1
     assert Path(answers[0]).read_bytes() == CONTENT
@@ -203,7 +201,7 @@ def test_whoever_waits_is_told(home: Path) -> None:
     class Impatient(Recorder):
         def note(self, text: str) -> None:
             super().note(text)
-            holder.communicate(timeout=30)  # ends it, and with it the lock
+            holder.communicate(timeout=PATIENCE)  # ends it, and with it the lock
 
     waiting = Impatient()
     with store.lock("model", waiting):
@@ -245,14 +243,12 @@ def test_a_disk_too_full_for_a_folder_is_told(
 def test_smollm2_comes_with_the_bytes_that_the_catalogue_names() -> None:
     """Downloads once; the store keeps it for every other test that wants the model."""
     entry = load_catalog()["smollm2"]
-    begun = time.monotonic()
     try:
         path = pull(entry)
     except DownloadError as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"SmolLM2 cannot be fetched: {error}")
-    assert time.monotonic() - begun < 120
     assert disk.sha256_of(path, Quiet()) == entry.sha256
     with open_gguf(path) as file:
         assert file.string("general.architecture") == "llama"

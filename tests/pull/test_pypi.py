@@ -128,7 +128,7 @@ def test_without_pip_the_way_out_is_named(
 
 
 def test_ctrl_c_ends_pip_too(pip: FakePip, target: Path) -> None:
-    calls = pip("import time; open(folder + '/alive', 'w').close(); time.sleep(60)")
+    calls = pip("import time; open(folder + '/alive', 'w').close(); time.sleep(3600)")
 
     class Interrupted(Recorder):
         def advance(self, what: str, done: int, total: int | None) -> None:

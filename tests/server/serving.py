@@ -16,6 +16,7 @@ from edgellm.server.listen import Listener, tcp_listener, unix_listener
 from edgellm.server.serve import serve
 from edgellm.server.service import Service
 from edgellm.server.settings import Settings
+from tests.waiting import PATIENCE
 
 
 @asynccontextmanager
@@ -31,7 +32,7 @@ async def serving(
 
     server = asyncio.ensure_future(serve(service, [listener], prepare, stop, grace=0.2))
     try:
-        await asyncio.wait_for(ready.wait(), 10)
+        await asyncio.wait_for(ready.wait(), PATIENCE)
         while service.is_loading:
             await asyncio.sleep(0)
         yield service
@@ -90,7 +91,7 @@ def running(manager: Manager, folder: Path, settings: Settings | None = None) ->
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()
     try:
-        assert ready.wait(10), "the server did not start"
+        assert ready.wait(PATIENCE), "the server did not start"
         yield started[0]
     finally:
         started[0].loop.call_soon_threadsafe(stop.set)

@@ -14,6 +14,7 @@ from edgellm.server.app import FAMILIES, make_app
 from edgellm.server.openapi import FIELDS, document
 from edgellm.server.service import Service
 from tests.mock_model import MockModel, make_manager, says
+from tests.waiting import PATIENCE
 
 DOCUMENT = document(FAMILIES)
 ROUTES = [
@@ -73,7 +74,9 @@ class Wire:
         self.headers: dict[bytes, bytes] = {}
 
     def ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        return self.loop.run_until_complete(asyncio.wait_for(self._ask(method, path, body), 30))
+        return self.loop.run_until_complete(
+            asyncio.wait_for(self._ask(method, path, body), PATIENCE)
+        )
 
     async def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         sent: list[dict[str, Any]] = []

@@ -19,6 +19,7 @@ from tests.cli.test_serve import ROOT, wait_for
 from tests.models.tiny import write_tiny
 from tests.test_prefix_cache import BASE
 from tests.test_sessions import tokenizer
+from tests.waiting import PATIENCE
 
 PARAMS = SamplingParams(temperature=0, max_tokens=4, logprobs=3, ignore_eos=True)
 PROMPT = tuple(BASE[:50])
@@ -36,7 +37,7 @@ def server(model: Path, folder: Path) -> Iterator[SocketClient]:
         yield SocketClient(str(path))
     finally:
         process.kill()
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(PATIENCE) == -signal.SIGKILL
 
 
 @asynccontextmanager

@@ -198,7 +198,7 @@ def test_a_hole_of_the_completions_route(server: Running) -> None:
 
 def test_long_prompts_are_no_dead_connections(tmp_path: Path) -> None:
     """Comments go out while nothing else does; clients skip them."""
-    manager = make_manager(MockModel(says("ok"), delay=0.2))
+    manager = make_manager(MockModel(says("ok"), delay=0.6))
     with running(manager, tmp_path, Settings(silence=0.05)) as slow:
         body = {"prompt": "hi", "stream": True, "temperature": 0}
 

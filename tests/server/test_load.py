@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-import time
+from collections import Counter
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +16,9 @@ from edgellm.server.listen import tcp_listener
 from edgellm.server.settings import Settings
 from tests.mock_model import MockModel, make_manager, noise
 from tests.server.serving import running, serving
+from tests.waiting import PATIENCE, wait_until
 
+KINDS = {"whole answers", "answers left", "oversize prompts", "requests cut short"}
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "server_load.py"
 
 
@@ -35,17 +37,16 @@ def load(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_rude_clients(load: ModuleType, way: str, tmp_path: Path) -> None:
     with running(make_manager(MockModel(noise)), tmp_path, Settings(max_requests=6)) as server:
         address = parse_address(getattr(server, way))
-        outcome = asyncio.run(load.run_traffic(address, 12, 1.5, 12))
-        assert outcome.wrong == []
-        for what in ("whole answers", "answers left", "oversize prompts", "requests cut short"):
-            assert outcome.counts[what], what
-        deadline = time.monotonic() + 20
-        while server.service.in_flight and time.monotonic() < deadline:
-            time.sleep(0.01)
+        counts = Counter[str]()
+        while not counts.keys() >= KINDS:  # a slow machine may need longer for all of them
+            outcome = asyncio.run(load.run_traffic(address, 12, 1.5, 12))
+            assert outcome.wrong == []
+            counts += outcome.counts
+        wait_until(lambda: not server.service.in_flight)
         stats = asyncio.run_coroutine_threadsafe(server.service.client.stats(), server.loop)
-        (found,) = stats.result(10).values()
+        (found,) = stats.result(PATIENCE).values()
         assert (server.service.in_flight, found.running, found.waiting) == (0, 0, 0)
-        assert server.service.totals.refused == 0 or outcome.counts["told to try again"]
+        assert server.service.totals.refused == 0 or counts["told to try again"]
 
 
 def test_an_idle_server_sleeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +64,10 @@ def test_an_idle_server_sleeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
         listener = tcp_listener("127.0.0.1", 0)
         async with LocalClient(make_manager(MockModel(noise))) as client, serving(client, listener):
-            await asyncio.sleep(0.05)
             with monkeypatch.context() as patch:
                 patch.setattr(loop, "call_at", counted)
-                await asyncio.sleep(0.3)
+                while len(timers) != 1:  # this test's own: what starts a server is over then
+                    timers.clear()
+                    await asyncio.sleep(0.3)
 
-    asyncio.run(main())
-    assert len(timers) == 1  # this test's own
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import running
+from tests.waiting import PATIENCE
 
 # They change the model that is served, or say of themselves that they are not here (501).
 _LEFT_OUT = "edgellm/v1/(load|unload|.*session)|api/(pull|push|create|copy|delete|blobs)"
@@ -22,7 +23,9 @@ def test_no_fault_and_no_hang(tmp_path: Path) -> None:
         command = [str(Path(sys.executable).with_name("schemathesis")), "run"]
         command += [f"{server.tcp}/openapi.json", "--exclude-path-regex", _LEFT_OUT]
         command += ["--checks", "not_a_server_error", "--phases", "fuzzing"]
-        command += ["--max-examples", "1", "--request-timeout", "30", "--seed", "1"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        command += ["--max-examples", "1", "--request-timeout", "120", "--seed", "1"]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE
+        )
         assert done.returncode == 0, done.stdout[-4000:]
         assert server.ask("GET", "/health")[0] == 200 and server.service.in_flight == 0

@@ -10,6 +10,7 @@ import pytest
 
 from edgellm.cli import serve
 from tests.cli.test_serve import ROOT
+from tests.waiting import PATIENCE
 
 TAKEN_AWAY = """
 import asyncio, os, psutil, signal, socket, sys
@@ -36,7 +37,7 @@ async def ask():
 async def of_a_child():
     async with await ChildClient.start((sys.executable, "-c", sys.argv[2])) as child:
         return await child.models()
-print(asyncio.run(asyncio.wait_for(ask(), 60)), asyncio.run(asyncio.wait_for(of_a_child(), 60)))
+print(asyncio.run(asyncio.wait_for(ask(), 120)), asyncio.run(asyncio.wait_for(of_a_child(), 120)))
 """
 CHILD = f"{TAKEN_AWAY}\nsys.exit(main(['serve', '--private', *sys.argv[1:]]))"
 
@@ -53,11 +54,11 @@ def test_serve_and_ask(tmp_path: Path) -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=2 * PATIENCE,
         )
         assert asked.stdout == "() ()\n", asked.stderr
         server.send_signal(signal.SIGTERM)
-        _, said = server.communicate(timeout=60)
+        _, said = server.communicate(timeout=PATIENCE)
     finally:
         server.kill()
         server.wait()

@@ -10,6 +10,7 @@ import pytest
 
 from edgellm.gguf_loader import open_gguf
 from edgellm.tokenizer import Tokenizer, load_tokenizer
+from tests.waiting import PATIENCE
 
 GOLDEN = {
     "smollm2": "smollm2-135m-instruct-q4_1.json",
@@ -75,7 +76,7 @@ def test_no_text_hangs(tokenizer: Tokenizer, name: str) -> None:
     text = HOSTILE[name]
     start = perf_counter()
     ids = tokenizer.encode(text, add_special=False)
-    assert perf_counter() - start < 10
+    assert perf_counter() - start < PATIENCE
     assert tokenizer.decode(ids) == text
 
 

@@ -45,6 +45,7 @@ from tests.kernels.cpu.programs import (
     streams,
     tokens,
 )
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 ARM = Processor("cortex-a76", {"neon": True, "dotprod": True}, is_x86=False)
@@ -132,7 +133,7 @@ def report_of(name: str) -> dict[str, Any]:
         env={**os.environ, ENVIRONMENT: name},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3 * PATIENCE,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

@@ -21,6 +21,7 @@ from edgellm.kernels.cpu.ops import KERNELS, float_matmul
 from edgellm.kernels.cpu.ops.common import inline
 from edgellm.kernels.cpu.simd import pointer
 from tests.kernels.cpu.programs import decoder, storage
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 ADD, MULTIPLY = ("add",), ("multiply",)
@@ -97,7 +98,7 @@ compilers |= {"llvmlite"} if CAN_FLATTEN else set()
 print(sorted(compilers & sys.modules.keys()))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
