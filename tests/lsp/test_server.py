@@ -24,6 +24,15 @@ END = lsp.Position(1, 7)
 AUTOMATIC = lsp.InlineCompletionContext(lsp.InlineCompletionTriggerKind.Automatic)
 
 
+LSP = f"""
+import sys
+from edgellm import cli
+from edgellm.lsp import suggest
+suggest._WRITE_SECONDS = {PATIENCE}  # answers are whole on slow machines, too
+sys.exit(cli.main())
+"""
+
+
 class Editor(LanguageClient):
     """A client that keeps what it is told."""
 
@@ -52,7 +61,7 @@ class Editor(LanguageClient):
 async def editing(*arguments: str, text: str = TEXT) -> AsyncIterator[Editor]:
     """An editor with one open document, whose server must end by itself and without a word."""
     editor = Editor()
-    await editor.start_io(sys.executable, "-m", "edgellm", "lsp", "--delay", "0", *arguments)
+    await editor.start_io(sys.executable, "-c", LSP, "lsp", "--delay", "0", *arguments)
     try:
         params = lsp.InitializeParams(lsp.ClientCapabilities(), process_id=None, root_uri=None)
         editor.capabilities = (await editor.initialize_async(params)).capabilities

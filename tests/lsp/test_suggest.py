@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from edgellm.client import LocalClient
 from edgellm.lsp.suggest import Suggester, Wanted
 from edgellm.types import Hole
@@ -11,6 +13,11 @@ from tests.waiting import PATIENCE
 
 Body = Callable[[Suggester, LocalClient], Awaitable[None]]
 HOLE = Hole("def f():\n", "\n", "    ")
+
+
+@pytest.fixture(autouse=True)
+def no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgellm.lsp.suggest._WRITE_SECONDS", PATIENCE)
 
 
 def run(model: MockModel, body: Body, delay: float = 0.0) -> None:
@@ -43,7 +50,7 @@ def test_where_a_suggestion_ends() -> None:
 
 
 def test_a_newer_request_takes_the_place_of_an_older_one() -> None:
-    model = MockModel(says("x" * 300), delay=0.05)
+    model = MockModel(says("x" * 60), delay=0.3)
 
     async def body(suggester: Suggester, client: LocalClient) -> None:
         older = asyncio.ensure_future(suggester.suggest("d", Wanted(HOLE)))
@@ -52,7 +59,7 @@ def test_a_newer_request_takes_the_place_of_an_older_one() -> None:
         newer = asyncio.ensure_future(suggester.suggest("d", Wanted(HOLE)))
         assert await older == ""
         model.delay = 0.0
-        assert await newer == await other == "x" * 300
+        assert await newer == await other == "x" * 60
 
     run(model, body)
 
@@ -66,9 +73,9 @@ def test_cancelling_frees_the_model() -> None:
             asyncio.CancelledError
         )
         await idle(client)
-        assert (await client.stats())["mock"].tokens_generated < 400
+        assert (await client.stats())["mock"].tokens_generated < 60
 
-    run(MockModel(says("x" * 400), delay=0.05), body)
+    run(MockModel(says("x" * 60), delay=0.3), body)
 
 
 def test_keystrokes_in_a_row_ask_once() -> None:
