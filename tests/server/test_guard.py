@@ -234,8 +234,8 @@ def test_an_answer_nobody_reads_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Connection, "stall_seconds", 0.2)
-    model = MockModel(says("x" * 4000))
-    with running(make_manager(model, context_length=4096, num_blocks=1100), tmp_path) as server:
+    model = endless(delay=0.002)
+    with running(make_manager(model, **LONG), tmp_path) as server:
         asked = {"prompt": "hi", "temperature": 0, "stream": True, "n_probs": 50}
         with closing(socket.socket(socket.AF_UNIX)) as sock:
             sock.connect(server.unix)
