@@ -1,5 +1,6 @@
 """The chat as a whole: several answers at once, what is kept, what goes wrong, the first start."""
 
+import asyncio
 import re
 import sqlite3
 import time
@@ -249,6 +250,23 @@ async def test_long_conversations_show_their_end_first(tmp_path: Path) -> None:
         assert 30 < first and texts(pilot)[-1] == "59"
         app.query_one("#earlier", Button).press()
         await until(pilot, lambda: int(texts(pilot)[0]) < first)
+
+
+@asynchronous
+async def test_a_message_is_deleted_while_the_chat_is_drawn(tmp_path: Path) -> None:
+    chat = Chat()
+    for text in "abcd":
+        chat.put(Message("user", text, parent=chat.conversation.head))
+    async with chatting(tmp_path) as pilot:
+        app = app_of(pilot)
+        drawing = asyncio.create_task(app.open(chat))
+        while not app.transcript.views:
+            await asyncio.sleep(0)
+        assert chat.head is not None
+        chat.remove(chat.head)
+        await drawing
+        await app.refresh_chat()
+        assert texts(pilot) == ["a", "b", "c"]
 
 
 @asynchronous

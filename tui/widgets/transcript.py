@@ -86,13 +86,17 @@ class Transcript(Following, can_focus=False):
         path = chat.path()
         shown = path[-self._limit :]
         wanted = [message.id for message in shown]
+        places = {message.id: _place(chat, message) for message in shown}
+
+        def view_of(message: Message) -> MessageView:
+            return MessageView(message, places[message.id], session.errors.get(message.id))
+
         views = self.views
         await self.query_children(".placeholder, #earlier").remove()
         drawn = [view.message.id for view in views]
         if drawn and drawn == wanted[-len(drawn) :]:
             earlier = shown[: -len(drawn)]
-            before = [_view(message, chat, session) for message in earlier]
-            await self.mount_all(before, before=0)
+            await self.mount_all([view_of(message) for message in earlier], before=0)
             views = self.views
         same = 0
         while same < len(views) and same < len(wanted) and views[same].message.id == wanted[same]:
@@ -100,13 +104,14 @@ class Transcript(Following, can_focus=False):
         for view in views[same:]:
             await view.remove()
         for message in shown[same:]:
-            await self.mount(_view(message, chat, session))
+            await self.mount(view_of(message))
         for view in self.views:
-            message = chat.messages[view.message.id]
-            if generation := session.generation(chat, message.id):
+            now = chat.messages.get(view.message.id)
+            if now is None:
+                continue  # deleted while the others were drawn, and soon drawn without it
+            if generation := session.generation(chat, now.id):
                 view.follow(generation)
-            error = session.errors.get(message.id)
-            await view.show(message, _place(chat, message.id), error)
+            await view.show(now, places[now.id], session.errors.get(now.id))
         if not path:
             welcome = _CHOOSE if chat.conversation.model is None else _ASK
             await self.mount(Static(welcome, classes="placeholder"))
@@ -147,10 +152,7 @@ class Transcript(Following, can_focus=False):
         self._limit += _SHOWN
 
 
-def _view(message: Message, chat: Chat, session: Session) -> MessageView:
-    return MessageView(message, _place(chat, message.id), session.errors.get(message.id))
-
-
-def _place(chat: Chat, message: int) -> tuple[int, int]:
-    ids = [sibling.id for sibling in chat.siblings(chat.messages[message])]
-    return ids.index(message) + 1, len(ids)
+def _place(chat: Chat, message: Message) -> tuple[int, int]:
+    """Which of how many branches it is."""
+    ids = [sibling.id for sibling in chat.siblings(message)]
+    return ids.index(message.id) + 1, len(ids)
