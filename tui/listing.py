@@ -8,6 +8,7 @@ from edgellm.tui.desk import Desk
 from edgellm.tui.history import History, Store
 from edgellm.tui.session import Session
 from edgellm.tui.widgets.conversation_list import ConversationList
+from edgellm.tui.widgets.leaving import while_shown
 
 
 class Listing:
@@ -28,7 +29,8 @@ class Listing:
         """Draws the list; what is in it."""
         found = await self._history.ask(Store.conversations, self._query, self.is_archived)
         busy = self._session.busy()
-        self._shown.show(found, self._desk.chat.id, busy, self._desk.unseen, self.is_archived)
+        with while_shown(self._shown):
+            self._shown.show(found, self._desk.chat.id, busy, self._desk.unseen, self.is_archived)
         return found
 
     async def search(self, query: str) -> list[Conversation]:

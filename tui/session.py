@@ -68,7 +68,11 @@ class Session:
             await self._checking
         async with self._lock:
             if self._client is None:
-                self._client = await self._engine.start()
+                self._show_activity("starting the engine…")
+                try:
+                    self._client = await self._engine.start()
+                finally:
+                    self._show_activity("")
             return self._client
 
     async def model(self, name: str | None) -> ModelInfo:

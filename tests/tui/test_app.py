@@ -270,6 +270,20 @@ async def test_a_message_is_deleted_while_the_chat_is_drawn(tmp_path: Path) -> N
 
 
 @asynchronous
+async def test_the_program_ends_while_all_is_drawn(tmp_path: Path) -> None:
+    chat = Chat()
+    for text in "abcd":
+        chat.put(Message("user", text, parent=chat.conversation.head))
+    async with chatting(tmp_path) as pilot:
+        app = app_of(pilot)
+        app.desk.show(chat)
+        app.exit()
+        await app.transcript.show(chat, app.session)
+        await app.sidebar.remove_children()
+        await app.listing.draw()
+
+
+@asynchronous
 async def test_loading_shows_how_far_it_is_and_can_be_stopped(tmp_path: Path) -> None:
     client = ScriptedClient()
     client.loads.clear()

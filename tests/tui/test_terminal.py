@@ -13,7 +13,7 @@ import pytest
 
 import edgellm
 
-WAIT = 120.0  # seconds: kernels may have to be compiled first, on a busy machine
+WAIT = 300.0  # seconds: kernels may have to be compiled first, on a busy machine
 SIZE = ("-x", "110", "-y", "300")  # an answer does not scroll its heading out while we look
 
 

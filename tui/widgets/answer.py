@@ -1,15 +1,13 @@
 """The Markdown of an answer in parts: only the last one grows, those out of sight are folded."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from markdown_it import MarkdownIt
 from textual.message import Message
-from textual.widget import MountError
 
 from edgellm.tui.widgets.column import Column
 from edgellm.tui.widgets.fold import Fold
+from edgellm.tui.widgets.leaving import while_shown
 from edgellm.tui.widgets.markdown_part import MarkdownPart, Rest
 
 _PART = 1500  # characters of a part, or more where a block is longer
@@ -32,7 +30,7 @@ class Answer(Column):
         self.source = source
         self._references.clear()
         *done, last = _parts(source, self._references)
-        with self._while_shown(), self.app.batch_update():
+        with while_shown(self), self.app.batch_update():
             await self.remove_children()
             parts = [MarkdownPart(self._references, part) for part in done]
             await self.mount_all([Fold(part, closed=True) for part in parts])
@@ -42,22 +40,13 @@ class Answer(Column):
     async def append(self, more: str) -> None:
         """Shows more text at the end."""
         self.source += more
-        with self._while_shown():
+        with while_shown(self):
             if not self._last.is_attached:
                 await self._begin(Rest(""))
             await self._last.append(more)
             if len(self._last.source) > _PART:
                 await self._cut()
         self.post_message(self.Grown())
-
-    @contextmanager
-    def _while_shown(self) -> Iterator[None]:
-        """Text may come, or be half drawn, when all of this is taken off the screen."""
-        try:
-            yield
-        except MountError:
-            if self.is_attached and not self._pruning:
-                raise
 
     async def _cut(self) -> None:
         """What is finished of the last part stays; the rest begins a new one."""

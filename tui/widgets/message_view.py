@@ -98,14 +98,14 @@ class MessageView(Column, can_focus=True):
                 pause = max(PACE, _SHARE * (time.perf_counter() - begun))
                 shown = text
             await self._show_thoughts()
-            self._top.update(self._heading())
+            self._top.update(self._heading(), layout=False)
             if is_over:
                 break
             await asyncio.sleep(pause)
         self.message, self.generation = generation.message, None
         self.error = generation.error
         await self._show_thoughts()
-        self._top.update(self._heading())
+        self._top.update(self._heading(), layout=False)
         self._show_ending()
 
     async def _drawn(self) -> None:
@@ -120,7 +120,7 @@ class MessageView(Column, can_focus=True):
         if (message, place, error) == (before, self.place, self.error):
             return
         self.message, self.place, self.error = message, place, error
-        self._top.update(self._heading())
+        self._top.update(self._heading(), layout=False)
         if message.role == "assistant" and self.generation is None:
             if message.content != before.content:  # it came to its end while this was drawn
                 await self._answer.update(message.content)

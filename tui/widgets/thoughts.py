@@ -55,7 +55,7 @@ class Thoughts(Column, can_focus=True):
             await self.action_unfold()
 
     async def _draw(self) -> None:
-        self._line.update(self._summary())
+        self._line.update(self._summary(), layout=False)
         if not self.is_open:
             return
         shown = self._body.source

@@ -11,6 +11,7 @@ from edgellm.tui.session import Session
 from edgellm.tui.widgets.answer import Answer
 from edgellm.tui.widgets.fold import Fold
 from edgellm.tui.widgets.following import Following
+from edgellm.tui.widgets.leaving import while_shown
 from edgellm.tui.widgets.markdown_part import CodeBlock
 from edgellm.tui.widgets.message_view import MessageView
 
@@ -76,7 +77,8 @@ class Transcript(Following, can_focus=False):
     async def show(self, chat: Chat, session: Session) -> None:
         """Draws what differs from what is drawn already."""
         async with self._drawing:
-            await self._show(chat, session)
+            with while_shown(self):
+                await self._show(chat, session)
 
     async def _show(self, chat: Chat, session: Session) -> None:
         if self._chat != chat.id:
