@@ -32,23 +32,33 @@ class Pooled:
     rows: Rows
 
 
+@dataclass(frozen=True)
+class Text:
+    """ids: of a text, or of two. second: where the tokens of the second text begin, if they are of
+    another type.
+    """
+
+    ids: list[int]
+    second: int | None = None
+
+
 class PoolingWork:
     """One pooler for each text, to be added to the model's engine, and the wait for all of them."""
 
     def __init__(
-        self, model: LoadedModel, texts: list[list[int]], pooling: Pooling, request_id: str
+        self, model: LoadedModel, texts: Seq[Text], pooling: Pooling, request_id: str
     ) -> None:
         self._results: queue.SimpleQueue[tuple[int, Rows | Exception]] = queue.SimpleQueue()
-        scales = model.info.adapter_scales
+        wants_last = row_pooling(pooling, model.head) == "last"
         self.poolers = [
             Pooler(
                 request_id,
-                _sequence(ids, row_pooling(pooling, model.head) == "last", scales),
+                _sequence(model, text, wants_last),
                 pooling,
                 model.head,
                 partial(self._done, number),
             )
-            for number, ids in enumerate(texts)
+            for number, text in enumerate(texts)
         ]
 
     def wait(self, given_up: threading.Event | None = None) -> list[Pooled]:
@@ -74,7 +84,11 @@ class PoolingWork:
         self._results.put((number, result))
 
 
-def _sequence(ids: list[int], wants_last: bool, scales: tuple[float, ...]) -> Sequence:
+def _sequence(model: LoadedModel, text: Text, wants_last: bool) -> Sequence:
+    ids, scales = text.ids, model.info.adapter_scales
+    starts = (0,) * len(scales)
+    if text.second is not None and model.head.tells_types:
+        scales, starts = (*scales, 1.0), (*starts, text.second)
     return Sequence(
         0,
         ids,
@@ -83,6 +97,7 @@ def _sequence(ids: list[int], wants_last: bool, scales: tuple[float, ...]) -> Se
         score_from=max(0, len(ids) - 1) if wants_last else 0,
         wants_hidden=True,
         adapter_scales=scales,
+        adapter_starts=starts,
     )
 
 
@@ -101,31 +116,31 @@ def checked_pooling(model: LoadedModel, pooling: str | None) -> Pooling:
     return chosen
 
 
-def embedding_ids(model: LoadedModel, prompt: str | Seq[int], truncate: bool = False) -> list[int]:
-    """The ids of a text. truncate: a longer one is cut before the token that ends it."""
+def one_text(model: LoadedModel, prompt: str | Seq[int], truncate: bool = False) -> Text:
+    """A text as tokens. truncate: a longer one is cut before the token that ends it."""
     tokenizer, most = model.tokenizer, model.info.context_length
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
     if len(ids) <= most:
-        return ids
+        return Text(ids)
     if not truncate:
         raise ContextOverflow(len(ids), most)
     ends = list(tokenizer.ends) if isinstance(prompt, str) else []
-    return ids[: most - len(ends)] + ends
+    return Text(ids[: most - len(ends)] + ends)
 
 
-def pair_ids(model: LoadedModel, query: str, document: str) -> list[int]:
+def two_texts(model: LoadedModel, query: str, document: str) -> Text:
     """A query and a document as the model was trained to see them.
 
     By the file's own template, or with the tokens that end a text between and behind them.
     """
     tokenizer, template = model.tokenizer, model.rerank_template
     if template is not None:
-        ids = tokenizer.encode(_filled(template, query, document), add_special=False)
+        text = Text(tokenizer.encode(_filled(template, query, document), add_special=False))
     else:
-        ids = tokenizer.encode_pair(query, document)
-    if len(ids) > model.info.context_length:
-        raise ContextOverflow(len(ids), model.info.context_length)
-    return ids
+        text = Text(*tokenizer.encode_pair(query, document))
+    if len(text.ids) > model.info.context_length:
+        raise ContextOverflow(len(text.ids), model.info.context_length)
+    return text
 
 
 def _filled(template: str, query: str, document: str) -> str:

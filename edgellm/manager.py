@@ -21,9 +21,10 @@ from edgellm.backends import Backends
 from edgellm.embeddings import (
     Pooled,
     PoolingWork,
+    Text,
     checked_pooling,
-    embedding_ids,
-    pair_ids,
+    one_text,
+    two_texts,
 )
 from edgellm.engine_thread import EngineThread
 from edgellm.errors import RequestError
@@ -256,8 +257,8 @@ class Manager:
         """
         with self.using(name) as model:
             wanted = checked_pooling(model, pooling)
-            ids = [embedding_ids(model, prompt, truncate) for prompt in prompts]
-            return self._pooled(model, ids, wanted, given_up)
+            texts = [one_text(model, prompt, truncate) for prompt in prompts]
+            return self._pooled(model, texts, wanted, given_up)
 
     def rerank(
         self,
@@ -269,17 +270,18 @@ class Manager:
         """The scores of each document for the query, of a model that has a classifier for that."""
         with self.using(name) as model:
             pooling = checked_pooling(model, "rank")
-            ids = [pair_ids(model, query, document) for document in documents]
-            return self._pooled(model, ids, pooling, given_up)
+            texts = [two_texts(model, query, document) for document in documents]
+            return self._pooled(model, texts, pooling, given_up)
 
     def _pooled(
         self,
         model: LoadedModel,
-        texts: list[list[int]],
+        texts: list[Text],
         pooling: Pooling,
         given_up: threading.Event | None,
     ) -> list[Pooled]:
-        checked = [checked_ids(ids, model.info.vocab_size) for ids in texts]
+        size = model.info.vocab_size
+        checked = [replace(text, ids=checked_ids(text.ids, size)) for text in texts]
         request_id = f"request-{next(self._request_ids)}"
         work = PoolingWork(model, checked, pooling, request_id)
         for pooler in work.poolers:

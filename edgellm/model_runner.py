@@ -151,11 +151,13 @@ def pack_spans(
     width = -(-max(seq_lens) // BLOCK_SIZE)
     block_tables = np.zeros((num_groups, len(spans), width), np.int32)
     scales = np.zeros((len(spans), program.num_adapters), np.float32)
+    starts = np.zeros(scales.shape, np.int32)
     positions: list[int] = []
     slots: list[list[int]] = [[] for _ in range(num_groups)]
     for s, (sequence, places) in enumerate(spans):
         positions += places
         scales[s, : len(sequence.adapter_scales)] = sequence.adapter_scales
+        starts[s, : len(sequence.adapter_starts)] = sequence.adapter_starts
         used = -(-places.stop // BLOCK_SIZE)
         for group, (own, table) in enumerate(zip(slots, sequence.block_tables, strict=True)):
             if len(table) < used:
@@ -172,6 +174,7 @@ def pack_spans(
         state_slots=np.zeros(len(spans), np.int32),
         logits_rows=np.zeros(0, np.int32),
         adapter_scales=scales,
+        adapter_starts=starts if starts.any() else None,
         outputs=frozenset(),
     )
 

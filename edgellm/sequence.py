@@ -16,9 +16,10 @@ class Sequence:
     block_tables: per KV group, the blocks in position order, of which the first left_behind[group]
     are not held (any more): a sliding window never reads them again. state_slot: where states of
     recurrences are kept while the sequence runs; None: it does not run. adapter_scales: how much it
-    takes of the model's adapters, in their order; those that are missing count as 0. score_from:
-    every position from here on has its logits reported, and nothing is generated; None: the last
-    position's, to go on from. wants_hidden: instead of logits, the last layer's rows are reported.
+    takes of the model's adapters, in their order; those that are missing count as 0.
+    adapter_starts: from which position on it takes them, likewise. score_from: every position from
+    here on has its logits reported, and nothing is generated; None: the last position's, to go on
+    from. wants_hidden: instead of logits, the last layer's rows are reported.
     num_best: so many of a row's largest logits matter, of equals those of lower ids; None: all may.
     seed: of its draws, with sample_index.
     num_draft_tokens: so many tokens at the end of token_ids are guesses; they are computed in one
@@ -49,6 +50,7 @@ class Sequence:
     state_slot: int | None = None
     parting: int | None = None
     adapter_scales: tuple[float, ...] = ()
+    adapter_starts: tuple[int, ...] = ()
 
     def sibling(self, token_ids: list[int], sample_index: int = 0) -> "Sequence":
         """A new sequence of the same request, which runs nowhere yet."""
@@ -62,6 +64,7 @@ class Sequence:
             keeps_prompt=self.keeps_prompt,
             is_background=self.is_background,
             adapter_scales=self.adapter_scales,
+            adapter_starts=self.adapter_starts,
         )
 
     def withdraw_drafts(self) -> list[int]:

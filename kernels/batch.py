@@ -23,6 +23,7 @@ class Batch:
     block_tables (G, S, B): the blocks of each sequence in position order; unused entries are 0.
     state_slots (S,): where each sequence keeps the states of recurrences.
     adapter_scales (S, A): how much of each adapter a sequence takes, 0 is none of it.
+    adapter_starts (S, A): from which position on it takes that; None: from the first.
     logits_rows (L,): the rows whose logits are wanted, ascending.
     outputs: names of the program's outputs that are wanted; None: all.
     num_best: of each row of logits so many of the largest matter, of equals those of lower ids; a
@@ -42,6 +43,7 @@ class Batch:
     state_slots: Int32
     logits_rows: Int32
     adapter_scales: Float32 = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    adapter_starts: Int32 | None = None
     outputs: frozenset[str] | None = None
     num_best: int | None = None
     keeps_outputs: bool = True
@@ -51,10 +53,15 @@ class Batch:
         return self.outputs is None or output in self.outputs
 
     def row_scales(self) -> Float32:
-        """adapter_scales by row: (T, A)."""
+        """How much of each adapter a row takes: (T, A)."""
         if not self.adapter_scales.size:
             return np.zeros((self.num_tokens, 0), np.float32)
-        return np.repeat(self.adapter_scales, np.diff(self.query_start), axis=0)
+        sizes = np.diff(self.query_start)
+        scales = np.repeat(self.adapter_scales, sizes, axis=0)
+        if self.adapter_starts is None:
+            return scales
+        begun = self.positions[:, None] >= np.repeat(self.adapter_starts, sizes, axis=0)
+        return np.where(begun, scales, np.float32(0))
 
     @property
     def num_tokens(self) -> int:

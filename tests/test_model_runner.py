@@ -125,7 +125,7 @@ def test_types_and_shapes_are_those_of_batch(work: list[Chunk]) -> None:
     assert batch.block_tables.shape == (GROUPS, len(work), -(-longest // BLOCK_SIZE))
     assert batch.slot_mapping.shape == (GROUPS, batch.num_tokens)
     arrays = {name: values for name, values in vars(batch).items() if np.ndim(values)}
-    assert len(arrays) == len(vars(batch)) - 3  # outputs, num_best, keeps_outputs
+    assert len(arrays) == len(vars(batch)) - 4  # adapter_starts, outputs, num_best, keeps_outputs
     for name, values in arrays.items():
         expected = {"slot_mapping": np.int64, "adapter_scales": np.float32}.get(name, np.int32)
         assert values.dtype == expected and values.flags.c_contiguous, name
@@ -186,7 +186,10 @@ def test_each_sequence_takes_its_own_of_the_adapters() -> None:
         chunk.sequence.adapter_scales = scales
     batch = ModelRunner(Recording(), program, Copies()).pack(work)
     assert batch.adapter_scales.tolist() == [[0, 0], [0.5, 0], [0, -1]]
-    assert batch.row_scales()[3].tolist() == [0.5, 0]
+    assert batch.adapter_starts is None and batch.row_scales()[3].tolist() == [0.5, 0]
+    work[2].sequence.adapter_starts = (0, 1)
+    batch = ModelRunner(Recording(), program, Copies()).pack(work)
+    assert batch.row_scales()[2:].tolist() == [[0.5, 0], [0.5, 0], [0, 0], [0, -1]]
 
 
 def test_sequences_of_a_step_must_have_state_slots_of_their_own() -> None:

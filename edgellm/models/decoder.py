@@ -26,7 +26,8 @@ from edgellm.models.latent import latent_attention
 from edgellm.models.lightning import lightning_attention
 from edgellm.models.mtp import MTPHead, head_tensor, record_head
 from edgellm.models.per_layer_inputs import per_layer_inputs, with_layer_input
-from edgellm.models.recorder import Recorder
+from edgellm.models.pooled_head import tells_types
+from edgellm.models.recorder import Recorder, vector
 from edgellm.models.registry import architecture
 from edgellm.models.relative import relative_attention
 from edgellm.models.rwkv import channel_mix, time_mix
@@ -155,7 +156,7 @@ def _logits(r: Recorder, x: Value, table: Weight, name: str = "output") -> Value
 def _embedding(r: Recorder, table: Weight) -> Value:
     """Rows of the table, with learned positions and a norm where the file has them.
 
-    All tokens are of the first type, of those that a file may tell apart.
+    Where a file tells types of tokens apart, all are of the first, but for those of a second text.
     """
     b = r.builder
     x = b.embed(table, r.architecture.embedding_factor(r.config))
@@ -163,6 +164,9 @@ def _embedding(r: Recorder, table: Weight) -> Value:
         rows = r.weights.shape("token_types.weight")[1:] or (1,)
         types = r.weights.matrix_float32("token_types.weight", rows[0], r.config.hidden_size)
         x = b.add_columns(x, rows_of(types, 0, 1))
+        if tells_types(r.weights, r.config):
+            first, second = types.data.view(np.float32)[:2]
+            x = b.add_direction(x, vector("token_types (second)", second - first), len(r.adapters))
     if r.has("position_embd"):
         trained = r.config.context_length
         if r.context_length > trained:

@@ -28,13 +28,15 @@ DENSE = ("dense_2", "dense_3")  # the modules behind pooling in EmbeddingGemma's
 class PooledHead:
     """projections: of embeddings, in order. classifier: what "rank" pooling makes of a row, the one
     that rank_pooling makes; empty where the file has none. pooling: what the file asks for, else
-    "last" where the last token sees all others, and "mean" where all do.
+    "last" where the last token sees all others, and "mean" where all do. tells_types: the program
+    has one adapter more, which makes tokens those of a second text.
     """
 
     projections: tuple[Layer, ...] = ()
     classifier: tuple[Layer, ...] = ()
     rank_pooling: Pooling = "cls"
     pooling: Pooling = "last"
+    tells_types: bool = False
 
     @property
     def can_rank(self) -> bool:
@@ -63,7 +65,17 @@ def read_pooled_head(file: GGUFFile, config: ModelConfig) -> PooledHead:
         tuple(_classifier(weights, config)),
         architecture(config.architecture).rank_pooling,
         config.pooling or ("last" if config.causal else "mean"),
+        tells_types(weights, config),
     )
+
+
+def tells_types(weights: Weights, config: ModelConfig) -> bool:
+    """Whether tokens of a second text differ from those of a first. Source: Devlin et al. 2018.
+
+    Not where tokens see only what is before them: the cache holds a text's beginning by its ids.
+    """
+    name = "token_types.weight"
+    return not config.causal and weights.has(name) and len(weights.shape(name)) > 1
 
 
 def _classifier(weights: Weights, config: ModelConfig) -> list[Layer]:

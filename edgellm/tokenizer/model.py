@@ -14,8 +14,8 @@ class TextModel:
     token_bytes: the text of a normal token -> the bytes it adds to a text.
     space_prefix: a text's first space is not its own. defaults: ids where the file names none.
     pre: the pre-tokenizer's name. add_bos, add_eos, add_sep: where the file does not say;
-    force_bos: whatever it says. sep_ends: the separator ends a text, not EOS. notes: what was odd
-    about the file.
+    force_bos: whatever it says. sep_ends: the separator ends a text, not EOS. tells_second: of two
+    texts, the tokens of the second are of another type. notes: what was odd about the file.
     """
 
     encode: Callable[[str, bool], list[int]]
@@ -28,4 +28,5 @@ class TextModel:
     add_eos: bool = False
     add_sep: bool = False
     sep_ends: bool = False
+    tells_second: bool = False
     notes: tuple[str, ...] = ()

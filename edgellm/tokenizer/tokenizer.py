@@ -60,6 +60,7 @@ class Tokenizer:
         end = self.sep_id if additions.sep_ends else self.eos_id if additions.eos else None
         self.ends: tuple[int, ...] = () if end is None else (end,)
         self.space_prefix = text_model.space_prefix
+        self._tells_second = text_model.tells_second
         self.notes = (*text_model.notes, *special.notes)
         self._tokens = vocab.tokens
         self._types = special.types
@@ -95,12 +96,15 @@ class Tokenizer:
             after_special = isinstance(part, int)
         return [*ids, *self.ends] if add_special else ids
 
-    def encode_pair(self, first: str, second: str) -> list[int]:
-        """The ids of two texts that the model compares. Markup in either is text."""
+    def encode_pair(self, first: str, second: str) -> tuple[list[int], int | None]:
+        """The ids of two texts that the model compares, and from where on they are of the second
+        type, if the tokenizer tells types apart. Markup in either is text.
+        """
         start = [self.bos_id] if self.add_bos and self.bos_id is not None else []
         apart = [self.sep_id] if self._parts_by_sep and self.sep_id is not None else []
         left, right = (self.encode(text, False, False) for text in (first, second))
-        return [*start, *left, *self.ends, *apart, *right, *self.ends]
+        ids = [*start, *left, *self.ends, *apart]
+        return [*ids, *right, *self.ends], len(ids) if self._tells_second else None
 
     def encode_prompt(self, text: str) -> list[int]:
         """The ids of a rendered chat template: `encode(text)` with exactly one BOS.

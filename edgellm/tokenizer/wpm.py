@@ -64,7 +64,14 @@ def build_wpm(file: GGUFFile) -> tuple[Vocab, TextModel]:
     cls = file.integer("tokenizer.ggml.cls_token_id")
     defaults = Defaults(bos=_CLS if cls is None else cls, unk=_UNKNOWN, sep=_SEP)
     return vocab, TextModel(
-        encode, token_bytes, defaults, space_prefix=True, add_bos=True, add_sep=True, sep_ends=True
+        encode,
+        token_bytes,
+        defaults,
+        space_prefix=True,
+        add_bos=True,
+        add_sep=True,
+        sep_ends=True,
+        tells_second=True,
     )
 
 

@@ -1,6 +1,6 @@
 """Runs a model file on a backend, the reference unless told. Holds no tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -72,12 +72,19 @@ class Runner:
         return logits
 
 
-def hidden_of(path: Path, texts: list[list[int]], load: Load = reference.load) -> list[Logits]:
-    """The last layer's rows of each text, computed side by side."""
+def hidden_of(
+    path: Path, texts: list[list[int]], load: Load = reference.load, seconds: Iterable[int] = ()
+) -> list[Logits]:
+    """The last layer's rows of each text, computed side by side.
+
+    seconds: where the tokens of a second text begin, for the first of the texts.
+    """
     runner = Runner(path, len(texts), max(map(len, texts)), load)
     sequences = [runner.sequence(ids) for ids in texts]
     for sequence in sequences:
         sequence.wants_hidden = True
+    for sequence, second in zip(sequences, seconds, strict=False):
+        sequence.adapter_scales, sequence.adapter_starts = (1.0,), (second,)
     chunks = [Chunk(s, len(s.token_ids), "none") for s in sequences]
     rows = runner.runner.run(runner.runner.pack(chunks))["hidden"]
     return np.split(rows, np.cumsum([len(ids) for ids in texts])[:-1])

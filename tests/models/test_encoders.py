@@ -135,8 +135,11 @@ def bert_like(
     ids: list[int],
     attention: Callable[[Tensors, Float64, str], Float64],
     feed_forward: Callable[[Tensors, Float64, str], Float64],
+    second: int | None = None,
 ) -> Float64:
-    x = t.all["token_embd.weight"][ids] + t.all["token_types.weight"][0]
+    first = len(ids) if second is None else second
+    types = np.repeat([0, 1], [first, len(ids) - first])
+    x = t.all["token_embd.weight"][ids] + t.all["token_types.weight"][types]
     if "position_embd.weight" in t.all:
         x = x + t.all["position_embd.weight"][: len(ids)]
     x = t.norm(x, "token_embd_norm")
@@ -313,6 +316,19 @@ def test_the_program_is_the_family_s_own(
     for load in (reference.load, backend.load):
         for ids, got in zip(TEXTS, hidden_of(path, TEXTS, load), strict=True):
             want = FORWARDS[name](tensors, ids)
+            assert ((got - want) ** 2).mean() <= 1e-9 * (want**2).mean()
+
+
+def test_tokens_of_a_second_text_are_of_another_type(
+    tiny_file: TinyFile, backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activation, "_half", lambda x: x)
+    path = tiny_file("bert", "F32")
+    tensors, seconds = Tensors(path), [11, 1]
+    for load in (reference.load, backend.load):
+        both = hidden_of(path, TEXTS, load, seconds)
+        for ids, second, got in zip(TEXTS, [*seconds, None, None], both, strict=True):
+            want = bert_like(tensors, ids, plain_attention, plain_mlp, second)
             assert ((got - want) ** 2).mean() <= 1e-9 * (want**2).mean()
 
 

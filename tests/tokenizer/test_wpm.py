@@ -66,7 +66,8 @@ def test_words_and_pieces(tokenizer: Tokenizer, text: str, pieces: tuple[str, ..
 
 
 def test_a_pair_has_a_separator_behind_each(tokenizer: Tokenizer) -> None:
-    got = tokenizer.encode_pair("play", "[SEP] cafe")
+    got, second = tokenizer.encode_pair("play", "[SEP] cafe")
+    assert second == 3
     assert got[:3] == ids("[CLS]", "play", "[SEP]")
     assert got[-2:] == ids("cafe", "[SEP]")
     assert got.count(3) == 2  # markup in a text is text

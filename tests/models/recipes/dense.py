@@ -252,7 +252,7 @@ RECIPES: dict[str, Recipe] = {
     "pangu-embedded": Recipe({**QWEN2, "attn_output.bias": (HIDDEN,)}),
     "phi2": Recipe(
         with_biases({**ATTENTION, **UP_AND_DOWN}),
-        with_biases({**OUTPUT_NORM, "output.weight": (HIDDEN, 40)}),
+        with_biases({**OUTPUT_NORM, "output.weight": (HIDDEN, VOCAB)}),
         {"rope.dimension_count": 8},
     ),
     "phi3": Recipe({**FUSED_ATTENTION, **FUSED_MLP}, windowed=(True,) * LAYERS),
