@@ -39,8 +39,9 @@ class Variant:
     of a row's columns, a work-item each. group: work-items that share a norm or a head; a power
     of two. items: work-items of a group in ops that treat each number alone. dot4: how four bytes
     are multiplied at once; "avx2" is for vectors of 8. inlines_itself: OpenCL's own functions are
-    real calls here, so that vectors are loaded, stored and fused without them. tokens: rows of x
-    that a product takes at once, ascending from 1. tiles: for more of them, ascending; none where
+    real calls here, so that vectors are loaded, stored and fused without them. ahead: bytes of a
+    matrix between what is read and what is asked for already; 0 where no caches want that. tokens:
+    rows of x that a product takes at once, ascending from 1. tiles: for more of them, ascending; none where
     the device has no local memory that is faster than its other. pairs: of a row and a head, whose
     attention a group computes at most. split_rows: up to how many rows a step's attention is
     computed by a group for each tile of keys, where there are several. candidates: so many of the
@@ -55,6 +56,7 @@ class Variant:
     items: int
     dot4: Dot4 = "none"
     inlines_itself: bool = False
+    ahead: int = 0
     pairs: int = 8
     tokens: tuple[int, ...] = (1, 4, 8)
     tiles: tuple[Tile, ...] = ()
@@ -68,7 +70,7 @@ class Variant:
     def plain(self) -> "Variant":
         """The same without what not all devices have."""
         name = self.name.split("-")[0]
-        return replace(self, name=name, dot4="none", shuffles="none", has_half=False)
+        return replace(self, name=name, dot4="none", shuffles="none", has_half=False, ahead=0)
 
     @property
     def lanes(self) -> int:
@@ -81,7 +83,9 @@ class Variant:
         return 4 + (16 if self.dot4 == "none" else 8)
 
 
-CPU = Variant("cpu", vector=8, strip_rows=8, slices=1, group=1, items=64, inlines_itself=True)
+CPU = Variant(
+    "cpu", vector=8, strip_rows=8, slices=1, group=1, items=64, inlines_itself=True, ahead=4096
+)
 GPU = Variant(
     "gpu", vector=4, strip_rows=64, slices=8, group=64, items=64,
     tiles=(Tile(least=16, tokens=32, items=8, groups=4), Tile(48, tokens=64, items=8, groups=4)),
@@ -147,6 +151,9 @@ def header(variant: Variant, vector: int) -> str:
             _reduction("SUM_OF", "{} + {}", vector),
             _reduction("MAX_OF", "fmax({}, {})", vector),
         ]
+    if variant.ahead:  # not by prefetch(), which some drivers ignore
+        address = f"(const void *)(size_t)((p) + {variant.ahead})"
+        lines.append(f"#define ASK_FOR_LINE(p) __builtin_prefetch({address})")
     lines.append(f"#define GATHER(table, i) ((uintV)({_each('(table)[(i)%]', vector)}))")
     lines += [_SHUFFLES[variant.shuffles], _DOT4[variant.dot4]]
     if variant.shuffles != "none":

@@ -13,6 +13,16 @@
 
 #define KV_BLOCK 32
 
+// Has what lies ahead of `bytes` at p come from memory, where the device wants to be told.
+#ifdef ASK_FOR_LINE
+#define ASK_FOR(p, bytes) \
+    UNROLL \
+    for (int line = 0; line < (bytes); line += 64) \
+        ASK_FOR_LINE((p) + line)
+#else
+#define ASK_FOR(p, bytes)
+#endif
+
 #define larger(a, b) ((a) > (b) ? (a) : (b))
 #define smaller(a, b) ((a) < (b) ? (a) : (b))
 

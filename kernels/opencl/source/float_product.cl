@@ -36,6 +36,7 @@ static inline void add_products(floatV *acc, __global const uchar *strip, __glob
         acc[t] = 0.0f;
     strip += TYPE_SIZE * V * lane;
     for (int k = from; k < to; k++) {
+        ASK_FOR(strip + (size_t)k * TYPE_SIZE * STRIP, TYPE_SIZE * STRIP);
         floatV weight = LOAD_WEIGHT(strip + (size_t)k * TYPE_SIZE * STRIP);
         UNROLL
         for (int t = 0; t < TOKENS; t++)

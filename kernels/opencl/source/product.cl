@@ -157,6 +157,7 @@ static inline void add_products(floatV *acc, __global const uchar *strip, __glob
         acc[t] = 0.0f;
     for (int b = from; b < to; b++) {
         Source src = source_of(strip, b, lane);
+        ASK_FOR(src.words, TYPE_SIZE * STRIP);
         for (int g = 0; g < GROUPS; g++) {
             uintV q[8];
             floatV scale[PARTS], low[PARTS];
