@@ -28,6 +28,7 @@ def indices_of(batch: Batch, split_rows: int) -> Indices:
     tiles = tiles_of(batch.query_start)
     parts, part_starts = parts_of(batch.positions)
     is_split = tokens <= split_rows and len(parts) > tokens
+    is_alone = not is_split and tokens == batch.num_seqs
     is_tiled = not is_split and tokens >= TILE_ROWS // 2 * batch.num_seqs
     counts: dict[Count, int] = {
         "tokens": tokens,
@@ -36,6 +37,8 @@ def indices_of(batch: Batch, split_rows: int) -> Indices:
         "tiles": len(tiles) if is_tiled else 0,
         "parts": len(parts) if is_split else 0,
         "split_rows": tokens if is_split else 0,
+        "alone": tokens if is_alone else 0,
+        "together": 0 if is_alone else tokens,
     }
     step = tokens, counts["outputs"], batch.num_seqs, batch.block_tables.shape[-1]
     arrays: dict[Index, npt.NDArray[np.generic]] = {

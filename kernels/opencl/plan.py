@@ -21,9 +21,13 @@ Index = Literal[
     "step", "input_ids", "positions", "query_start", "row_seqs", "slots", "block_tables",
     "state_slots", "rows", "adapter_scales", "tiles", "parts", "part_starts", "seq_lens",
 ]  # fmt: skip
-# parts: a row and a tile of its keys each, where few rows see many; split_rows: those rows. ranked:
-# rows of logits of which the best are wanted; ahead: tokens that are the last step's best.
-Count = Rows | Literal["seqs", "tiles", "parts", "split_rows", "ranked", "ahead"]
+# parts: a row and a tile of its keys each, where few rows see many; split_rows: those rows. alone:
+# rows that are each all that their sequence has in the step, and in no parts; or else together is
+# how many rows there are. ranked: rows of logits of which the best are wanted; ahead: tokens that
+# are the last step's best.
+Count = (
+    Rows | Literal["seqs", "tiles", "parts", "split_rows", "alone", "together", "ranked", "ahead"]
+)
 RoomRows = Rows | Literal["parts"]
 TILE_ROWS = 4  # rows of one sequence whose attention is computed together, where there are many
 

@@ -25,7 +25,7 @@ _PRODUCTS = {"matmul", "tile"}  # files that need sums of products
 # Other files that one relies on, in order.
 _NEEDS = {
     "activation": ("record",),
-    "attention": ("cache", "record"),
+    "attention": ("cache", "record", "rotate"),
     "matmul": ("matrices",),
     "norm": ("record", "rotate"),
     "probe": ("byte_pairs",),

@@ -41,11 +41,11 @@ class Variant:
     are multiplied at once; "avx2" is for vectors of 8. inlines_itself: OpenCL's own functions are
     real calls here, so that vectors are loaded, stored and fused without them. ahead: bytes of a
     matrix between what is read and what is asked for already; 0 where no caches want that. tokens:
-    rows of x that a product takes at once, ascending from 1. tiles: for more of them, ascending; none where
-    the device has no local memory that is faster than its other. pairs: of a row and a head, whose
-    attention a group computes at most. split_rows: up to how many rows a step's attention is
-    computed by a group for each tile of keys, where there are several. candidates: so many of the
-    best logits of a row may cross the bus instead of all; a power of two.
+    rows of x that a product takes at once, ascending from 1. tiles: for more of them, ascending;
+    none where the device has no local memory that is faster than its other. pairs: of a row and a
+    head, whose attention a group computes at most. split_rows: up to how many rows a step's
+    attention is computed by a group for each tile of keys, where there are several. candidates: so
+    many of the best logits of a row may cross the bus instead of all; a power of two.
     """
 
     name: str

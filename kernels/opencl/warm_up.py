@@ -22,30 +22,32 @@ def warming_steps(program: Program, plan: Plan) -> Iterator[tuple[Batch, Mapping
     """
     groups = len(program.kv_groups)
     sizes = {choice.least for launch in plan.launches for choice in launch.choices}
-    steps = [(size, 0) for size in sorted(sizes | {1})]
+    steps = [((size,), 0) for size in sorted(sizes | {1})]
+    steps.append(((1, 2), 0))  # neither alone nor many of one sequence
     if plan.variant.split_rows:
-        steps.append((1, ATTENTION_TILE))
+        steps.append(((1,), ATTENTION_TILE))
     known = [c.weights[0].rows for c in program.calls if c.op == "embed_positions"]
-    for rows, past in steps:
-        if all(past + rows <= positions for positions in known):
+    for counts, past in steps:
+        if all(past + max(counts) <= positions for positions in known):
             given = {
-                name: np.zeros((rows, value.width), np.float32)
+                name: np.zeros((sum(counts), value.width), np.float32)
                 for name, value in program.inputs.items()
             }
-            yield _small_batch(rows, past, groups, program.num_adapters), given
+            yield _small_batch(counts, past, groups, program.num_adapters), given
 
 
-def _small_batch(rows: int, past: int, groups: int, adapters: int) -> Batch:
-    """One sequence, all of it token 0 and in block 0, of which the last `rows` are computed."""
-    positions = np.arange(past, past + rows, dtype=np.int32)
+def _small_batch(counts: tuple[int, ...], past: int, groups: int, adapters: int) -> Batch:
+    """Sequences of token 0, all in block 0, of each of which the last so many are computed."""
+    rows, seqs = sum(counts), len(counts)
+    positions = np.concatenate([np.arange(past, past + n, dtype=np.int32) for n in counts])
     return Batch(
         input_ids=np.zeros(rows, np.int32),
         positions=positions,
-        query_start=np.array([0, rows], np.int32),
-        seq_lens=positions[-1:] + 1,
+        query_start=np.cumsum((0, *counts), dtype=np.int32),
+        seq_lens=np.array(counts, np.int32) + past,
         slot_mapping=np.tile(positions.astype(np.int64) % BLOCK_SIZE, (groups, 1)),
-        block_tables=np.zeros((groups, 1, -(-(past + rows) // BLOCK_SIZE)), np.int32),
-        state_slots=np.zeros(1, np.int32),
+        block_tables=np.zeros((groups, seqs, -(-(past + max(counts)) // BLOCK_SIZE)), np.int32),
+        state_slots=np.zeros(seqs, np.int32),
         logits_rows=np.arange(rows, dtype=np.int32)[-_MOST_OUTPUTS:],
-        adapter_scales=np.zeros((1, adapters), np.float32),
+        adapter_scales=np.zeros((seqs, adapters), np.float32),
     )

@@ -100,24 +100,47 @@ def _store_kv(plan: Plan, call: OpCall) -> None:
     _emit_store(plan, call, k, v)
 
 
-def rope_and_store(plan: Plan, calls: Sequence[OpCall]) -> None:
+def rope_and_store(plan: Plan, calls: Sequence[OpCall], count: Count = "tokens") -> None:
     """Queries are rotated, and keys on their way into the cache: rope, rope, store_kv.
 
-    Keys of quantised types need all of a head at once, and a launch for each op.
+    Keys of quantised types need all of a head at once, and a launch for each op. count: of rows
+    for which this is done.
     """
     of_q, of_k, store = calls
-    keys, _, values, value_dim = _types(plan, store)
-    if keys.is_quantized or (value_dim and values.is_quantized):
+    if _is_quantized(plan, store):
         _rope(plan, of_q)
         _rope(plan, of_k)
         _store_kv(plan, store)
         return
-    (q, table), heads, room = of_q.inputs, int(of_q.attributes["heads"]), plan.new(output(of_q))
+    q, room = of_q.inputs[0], plan.new(output(of_q))
+    k, v = _new_rows(plan, calls)
+    table, *how = _rotation(plan, of_q)
     _emit_store(
-        plan, store, plan.of(of_k.inputs[0]), plan.of(store.inputs[1]) if value_dim else None,
-        plan.of(q), plan.of(table), room, np.int32(heads), np.int32(table.width // 2),
-        np.int32(of_q.attributes["layout"] == "interleaved"), more_items=q.width, writes=[room],
+        plan, store, k, v, plan.of(q), table, room, np.int32(of_q.attributes["heads"]), *how,
+        more_items=q.width, writes=[room], count=count,
     )  # fmt: skip
+
+
+def _is_quantized(plan: Plan, store: OpCall) -> bool:
+    keys, _, values, value_dim = _types(plan, store)
+    return keys.is_quantized or (value_dim > 0 and values.is_quantized)
+
+
+def _rotation(plan: Plan, rope: OpCall) -> tuple[Room, np.int32, np.int32]:
+    """Table, pairs, whether they are interleaved."""
+    table = rope.inputs[1]
+    return (
+        plan.of(table),
+        np.int32(table.width // 2),
+        np.int32(rope.attributes["layout"] == "interleaved"),
+    )
+
+
+def _new_rows(plan: Plan, calls: Sequence[OpCall]) -> tuple[Room, Room | None]:
+    """Keys and values as store_kv, the last of the calls, gets them, or ropes before it do."""
+    store = calls[-1]
+    k = calls[-2].inputs[0] if len(calls) > 1 else store.inputs[0]
+    return plan.of(k), plan.of(store.inputs[1]) if len(store.inputs) > 1 else None
 
 
 def _emit_store(
@@ -128,6 +151,7 @@ def _emit_store(
     *rotates: Argument,
     more_items: int = 0,
     writes: Sequence[Room] = (),
+    count: Count = "tokens",
 ) -> None:
     """rotates: what the kernel takes to rotate keys and queries, or nothing."""
     layer = int(call.attributes["layer"])
@@ -136,37 +160,80 @@ def _emit_store(
     units = head_dim // (32 if keys.is_quantized else 1)
     units += value_dim // (32 if values.is_quantized else 1)
     plan.by_items(
-        _key(plan, call, "store_kv", ("ROTATES", int(bool(rotates)))), k.rows,
+        _key(plan, call, "store_kv", ("ROTATES", int(bool(rotates)))), count,
         heads * units + more_items,
         STEP, IndexArray("slots"), k, v, plan.store.keys[layer], plan.store.values[layer],
         *rotates, whole(call, "group"), np.int32(heads), writes=writes,
     )  # fmt: skip
 
 
+def store_and_attend(plan: Plan, calls: Sequence[OpCall]) -> None:
+    """Perhaps rope and rope, then store_kv and attention: one launch where rows are alone."""
+    *ropes, store, attention = calls
+    shared = _shared_heads(attention)
+    is_one = (
+        attention.attributes.get("causal", 1)
+        and not _is_quantized(plan, store)
+        and _heads_together(plan, attention, 1, False) == shared
+    )
+    count: Count = "together" if is_one else "tokens"
+    if ropes:
+        rope_and_store(plan, calls[:-1], count)
+    elif is_one:
+        _emit_store(plan, store, *_new_rows(plan, [store]), count=count)
+    else:
+        _store_kv(plan, store)
+    _attend(plan, attention, calls[:-1] if is_one else ())
+
+
+def _shared_heads(call: OpCall) -> int:
+    """Heads that read the same keys."""
+    return int(call.attributes["num_heads"]) // int(call.attributes["num_kv_heads"])
+
+
+def _heads_together(plan: Plan, call: OpCall, rows: int, is_split: bool) -> int:
+    """Heads of each of `rows` rows that a work-group does."""
+    value_dim = 0 if is_split else int(call.attributes["value_dim"])
+    pair_bytes = 4 * (plan.variant.group + ATTENTION_TILE + value_dim)
+    most = min(plan.variant.pairs, plan.variant.local // pair_bytes) // rows
+    return max(n for n in range(1, max(1, most) + 1) if _shared_heads(call) % n == 0)
+
+
 def _attention(plan: Plan, call: OpCall) -> None:
-    """A row at a time, tiles of rows where sequences have many, or a tile of a few rows' keys."""
+    _attend(plan, call, ())
+
+
+def _attend(plan: Plan, call: OpCall, stored: Sequence[OpCall]) -> None:
+    """A row at a time, tiles of rows where sequences have many, or a tile of a few rows' keys.
+
+    stored: what has not been done for rows that are alone (store_and_attend), or nothing.
+    """
     causal = int(call.attributes.get("causal", 1))
     q, out, layer = call.inputs[0], output(call), int(call.attributes["layer"])
     heads, kv_heads = int(call.attributes["num_heads"]), int(call.attributes["num_kv_heads"])
-    group, shared = plan.variant.group, heads // kv_heads
-
-    value_dim = int(call.attributes["value_dim"])
+    group, value_dim = plan.variant.group, int(call.attributes["value_dim"])
 
     def choice(count: Count, rows: int) -> Choice:
-        pair_bytes = 4 * (group + ATTENTION_TILE + (0 if count == "parts" else value_dim))
-        most = min(plan.variant.pairs, plan.variant.local // pair_bytes) // rows
-        together = max(n for n in range(1, max(1, most) + 1) if shared % n == 0)
+        together = _heads_together(plan, call, rows, count == "parts")
         names = {
             "VALUE_DIM": value_dim,
             "HEADS": together,
             "ROWS": rows,
             "CAUSAL": causal,
             "SPLIT": int(count == "parts"),
+            "STORES": int(count == "alone"),
+            "ROTATES": int(count == "alone" and len(stored) > 1),
         }
         key = _key(plan, call, "attention", *names.items())
         return Choice(1, key, Grid(count, lambda n: (heads // together * group, n), (group, 1)))
 
     choices = [choice("tokens", 1), choice("tiles", TILE_ROWS)]
+    of_new: list[Argument] = [None] * 5 + [np.int32(0)] * 2  # slots, k, v, queries; a rotation
+    if stored:
+        choices.append(choice("alone", 1))
+        of_new[:3] = [IndexArray("slots"), *_new_rows(plan, stored)]
+    if len(stored) > 1:
+        of_new[3:] = [plan.of(stored[0].inputs[0]), *_rotation(plan, stored[0])]
     partials = None
     if plan.variant.split_rows and causal:
         choices.append(choice("parts", 1))
@@ -189,7 +256,7 @@ def _attention(plan: Plan, call: OpCall) -> None:
         IndexArray("tiles"), IndexArray("parts"), IndexArray("block_tables"), queries,
         plan.store.keys[layer], plan.store.values[layer], sinks, slopes, partials, room,
         records, whole(call, "group"), np.int32(kv_heads), real(call, "scale"), window, chunked,
-        real(call, "softcap"), writes=written(room, partials, records),
+        real(call, "softcap"), *of_new, writes=written(room, partials, records),
     )  # fmt: skip
     if partials:
         key = replace(choices[-1].key, function="attention_merge")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgellm.kernels.opencl.ops.attention import rope_and_store
+from edgellm.kernels.opencl.ops.attention import rope_and_store, store_and_attend
 from edgellm.kernels.opencl.ops.elementwise import norm_and_add, norm_and_rope
 from edgellm.kernels.opencl.ops.products import MOST_MATRICES, products, stored_type
 from edgellm.kernels.opencl.plan import Plan
@@ -106,11 +106,22 @@ def _rotated_and_stored(calls: Sequence[OpCall], uses: Uses) -> int:
     return 3 * fits
 
 
+def _stored_and_read(calls: Sequence[OpCall], uses: Uses) -> int:
+    """The same, or storing alone, and attention over what is stored."""
+    length = max(1, _rotated_and_stored(calls, uses)) + 1
+    if not _starts_with(calls[length - 2 :], "store_kv", "attention"):
+        return 0
+    store, attention = calls[length - 2 : length]
+    is_rotated = length == 2 or attention.inputs[0] == calls[0].output
+    return length * (is_rotated and store.attributes["layer"] == attention.attributes["layer"])
+
+
 FUSIONS = (
     Fusion(_sum_of_product, _add_product),
     Fusion(_same_rows, products),
     Fusion(_sum_of_norm, norm_and_add),
     Fusion(_rotated_norm, norm_and_rope),
+    Fusion(_stored_and_read, store_and_attend),
     Fusion(_rotated_and_stored, rope_and_store),
 )
-_LONGEST = 3
+_LONGEST = 4

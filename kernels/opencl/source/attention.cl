@@ -2,7 +2,9 @@
 // merged in order. A result has VALUE_DIM numbers. A work-group does PAIRS of a row and a head that
 // read the same keys: HEADS heads that share a key head, for up to ROWS rows of one sequence. Each
 // pair is computed as if it were alone. With SPLIT a work-group does one tile of one row, and
-// attention_merge does what is left: the same additions in the same order.
+// attention_merge does what is left: the same additions in the same order. With STORES rows are of
+// a sequence each, HEADS are all that share a key head, and a work-group first stores what it will
+// read: its row's key and value, as store_kv would.
 
 #define TILE 256
 #define PAIRS (ROWS * HEADS)
@@ -118,6 +120,44 @@ static inline void record_heads(__global const float *y, __global uint *records,
 GROUP_ALL(group_sums, a + b)
 GROUP_ALL(group_maxima, larger(a, b))
 
+#if STORES
+
+// slot: of the row. ROTATES: of keys and queries, which go from q to rotated_q; as in store_kv.cl.
+static inline void store_row(__global const float *k, __global const float *v, Cache keys,
+                             Cache values, __global const float *q, __global float *rotated_q,
+                             __global const float *table, int pairs, int interleaved,
+                             Blocks blocks, int row, int slot)
+{
+    int lid = get_local_id(0), j = slot % KV_BLOCK;
+    size_t block = (size_t)(slot / KV_BLOCK) * blocks.kv_heads + blocks.kv_head;
+    size_t head = (size_t)row * blocks.kv_heads + blocks.kv_head;
+    k += head * HEAD_DIM;
+    keys += block * KEY_BYTES;
+#if ROTATES
+    table += (size_t)row * 2 * pairs;
+    q += head * HEADS * HEAD_DIM;
+    rotated_q += head * HEADS * HEAD_DIM;
+    for (int i = lid; i < HEADS * HEAD_DIM; i += WG) {
+        int d = i % HEAD_DIM;
+        rotated_q[i] = rotated(q + (i - d), table, d, pairs, interleaved);
+    }
+    for (int d = lid; d < HEAD_DIM; d += WG)
+        store_number(rotated(k, table, d, pairs, interleaved), keys, KEY_TYPE, d * KV_BLOCK + j);
+#else
+    for (int d = lid; d < HEAD_DIM; d += WG)
+        store_number(k[d], keys, KEY_TYPE, d * KV_BLOCK + j);
+#endif
+#if STORED_DIM
+    v += head * STORED_DIM;
+    values += block * VALUE_BYTES;
+    for (int d = lid; d < STORED_DIM; d += WG)
+        store_number(v[d], values, VALUE_TYPE, j * STORED_DIM + d);
+#endif
+    barrier(CLK_GLOBAL_MEM_FENCE);
+}
+
+#endif
+
 // acc[p] += weights[p][j] * value; a weight of 0 leaves it alone whatever the value is.
 #define ADD_WEIGHTED(type, load, d) \
     type acc[PAIRS]; \
@@ -140,17 +180,20 @@ GROUP_ALL(group_maxima, larger(a, b))
 // tile, and partials: PARTIAL numbers for each part and head, both where SPLIT. slopes: by how
 // much a head lowers a score per position of distance, or null. records: of y (record.cl), or null;
 // heads are then whole multiples of 32. window, softcap: 0 is none;
-// chunked: windows begin at multiples of their size.
+// chunked: windows begin at multiples of their size. What follows is read where STORES: slots of
+// the cache that rows go to, new keys and values, and where ROTATES queries as they come.
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 void attention(__global const int *step, __global const int *positions,
                __global const int *row_seqs, __global const int *seq_lens,
                __global const int *tiles, __global const int *parts,
-               __global const int *block_tables, __global const float *q,
+               __global const int *block_tables, __global float *q,
                Cache keys, Cache values,
                __global const float *sinks, __global const float *slopes,
                __global float *partials, __global float *y, __global uint *records,
                int group, int kv_heads, float scale, int window, int chunked,
-               float softcap)
+               float softcap, __global const int *slots, __global const float *k,
+               __global const float *v, __global const float *unrotated,
+               __global const float *table, int pairs, int interleaved)
 {
     __local float room[PAIRS * WG], scores[PAIRS * TILE];
     int lid = get_local_id(0), first_head = HEADS * get_group_id(0);
@@ -167,6 +210,10 @@ void attention(__global const int *step, __global const int *positions,
         block_tables + ((size_t)group * step[NUM_SEQS] + row_seqs[row]) * step[BLOCKS_PER_SEQ],
         kv_heads, first_head / (heads / kv_heads)
     };
+#if STORES
+    store_row(k, v, keys, values, unrotated, q, table, pairs, interleaved, blocks, row,
+              slots[group * step[NUM_TOKENS] + row]);
+#endif
     size_t query[PAIRS];  // missing rows repeat the last
     UNROLL
     for (int p = 0; p < PAIRS; p++)

@@ -48,6 +48,15 @@ static inline float number_at(Cache plane, int type, size_t place, int shift)
     return (float)((plane[place] >> shift & 15) - 8);
 }
 
+// Not for quantised types, which need 32 numbers at once (store_kv.cl).
+static inline void store_number(float x, Cache plane, int type, size_t place)
+{
+    if (type == TYPE_F32)
+        ((__global float *)plane)[place] = x;
+    else
+        vstore_half_rte(x, place, (__global half *)plane);
+}
+
 // Number d of V keys from slot j on, and of one; without their scales.
 static inline floatV key_numbers(Cache keys, int d, int j)
 {

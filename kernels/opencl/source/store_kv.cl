@@ -5,14 +5,6 @@
 #define KEY_UNITS UNITS(KEY_TYPE, HEAD_DIM)
 #define VALUE_UNITS UNITS(VALUE_TYPE, STORED_DIM)
 
-static inline void store_number(float x, Cache plane, int type, size_t place)
-{
-    if (type == TYPE_F32)
-        ((__global float *)plane)[place] = x;
-    else
-        vstore_half_rte(x, place, (__global half *)plane);
-}
-
 static inline float inverse_of(float d)
 {
     float inverse = 1.0f / d;
