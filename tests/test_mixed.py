@@ -101,6 +101,28 @@ def test_a_lost_device_fails_the_request_alone(
         np.testing.assert_array_equal(np.asarray(model.logits(IDS)), want)
 
 
+@pytest.mark.parametrize("kind", ["room", "get_sub_region"])
+def test_a_full_device_fails_the_request_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A step of more rows than any before needs more memory than there is."""
+    import pyopencl as cl
+
+    from edgellm.kernels.opencl.context import Context
+
+    def fail(*arguments: Any) -> None:
+        raise cl.MemoryError("create_buffer failed: MEM_OBJECT_ALLOCATION_FAILURE")
+
+    with edgellm.load(str(file), backend="opencl", context_length=256) as model:
+        want = np.asarray(model.logits(IDS))
+        monkeypatch.setattr(*((Context, kind) if kind == "room" else (cl.Buffer, kind)), fail)
+        with pytest.raises(OutOfDeviceMemory, match="in the middle of a step: .*Put fewer layers"):
+            model.logits(IDS * 5)
+        monkeypatch.undo()
+        np.testing.assert_array_equal(np.asarray(model.logits(IDS)), want)
+        np.testing.assert_array_equal(np.asarray(model.logits(IDS * 5))[: len(IDS)], want)
+
+
 def test_a_failure_that_shows_later_fails_the_request_alone(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,7 +217,8 @@ class Executable:
             return
         wanted = {kind: max(n, _power_of_two(rows[kind])) for kind, n in self._capacity.items()}
         self._forget_kernels()
-        self._memory = []
+        # There is no room at all until all of it is found: the device may be full.
+        self._memory, self._capacity = [], dict.fromkeys(wanted, 0)
         self._memory = [self._context.room(p.row_bytes * wanted[p.rows]) for p in self._pieces]
         self._capacity = wanted
 

@@ -4,6 +4,7 @@ Knows nothing of what they say.
 """
 
 from collections.abc import Collection, Mapping
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -32,19 +33,23 @@ class Staging:
         return all(arrays[name].size <= size for name, size in self._sizes.items())
 
     def reserve(self, arrays: Mapping[Index, Int32]) -> None:
-        """Makes room for arrays of these sizes, none of which is there any more."""
-        for name, size in self._sizes.items():
-            self._sizes[name] = max(size, _LEAST, 1 << max(0, arrays[name].size - 1).bit_length())
-        step = max(1, int(self._context.device.mem_base_addr_align) // 32)  # bits; here numbers
-        self._total = 0
-        for name, size in self._sizes.items():
-            self._starts[name] = self._total
-            self._total += -(-size // step) * step
-        self._whole = self._context.room(4 * self._total)
-        self.buffers = {
-            name: self._whole.get_sub_region(4 * self._starts[name], 4 * size)
+        """Makes room for arrays of these sizes, none of which is there any more.
+
+        All is as it was where the device has no memory for them.
+        """
+        sizes = {
+            name: max(size, _LEAST, 1 << max(0, arrays[name].size - 1).bit_length())
             for name, size in self._sizes.items()
         }
+        step = max(1, int(self._context.device.mem_base_addr_align) // 32)  # bits; here numbers
+        steps = [-(-size // step) for size in sizes.values()]
+        total = step * sum(steps)
+        whole = self._context.room(4 * total)
+        starts = dict(zip(sizes, accumulate((step * n for n in steps), initial=0), strict=False))
+        self.buffers = {
+            name: whole.get_sub_region(4 * starts[name], 4 * size) for name, size in sizes.items()
+        }
+        self._whole, self._total, self._sizes, self._starts = whole, total, sizes, starts
 
     def send(self, arrays: Mapping[Index, Int32]) -> Any:
         """Enqueues the copy; its event must be kept, or waits where it is forgotten."""

@@ -22,7 +22,7 @@ def warming_steps(program: Program, plan: Plan) -> Iterator[tuple[Batch, Mapping
     """
     groups = len(program.kv_groups)
     sizes = {choice.least for launch in plan.launches for choice in launch.choices}
-    steps = [((size,), 0) for size in sorted(sizes | {1})]
+    steps: list[tuple[tuple[int, ...], int]] = [((size,), 0) for size in sorted(sizes | {1})]
     steps.append(((1, 2), 0))  # neither alone nor many of one sequence
     if plan.variant.split_rows:
         steps.append(((1,), ATTENTION_TILE))
