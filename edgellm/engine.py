@@ -269,7 +269,7 @@ class Engine:
         for chunk in chunks:
             self._tokens_computed += chunk.count
             begun = chunk.sequence.num_computed_tokens - chunk.count
-            num_rows = {"none": 0, "last": 1, "all": chunk.count}[chunk.logits]
+            num_rows = chunk.num_rows
             if chunk.sequence.wants_hidden:
                 self._take(chunk.sequence, outputs["hidden"][token : token + chunk.count])
             elif num_rows:
@@ -281,7 +281,9 @@ class Engine:
 
     def _take(self, sequence: Sequence, rows: Rows) -> None:
         """Gives rows to the sequence's consumer; those of a new prompt to all who follow, too."""
-        takers = [sequence, *self._fork(sequence)]
+        takers = [sequence]
+        if self._consumers.has_followers(sequence):
+            takers += self._fork(sequence)
         for taker in takers:
             drafts = taker.withdraw_drafts()
             num_tokens = len(taker.token_ids)

@@ -106,11 +106,11 @@ def _raise(error: Exception) -> NoReturn:
 
 
 def _pending(inbox: Inbox, wait: bool) -> Iterator[Action | None]:
-    """All that lies in the inbox; with `wait` at least one."""
-    with suppress(queue.Empty):
-        yield inbox.get(block=wait)
-        while True:
-            yield inbox.get_nowait()
+    """All that lies in the inbox, which nobody else reads; with `wait` at least one."""
+    if wait:
+        yield inbox.get()
+    while not inbox.empty():
+        yield inbox.get()
 
 
 def _check(engines: list[Engine]) -> None:

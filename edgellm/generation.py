@@ -75,7 +75,8 @@ class Generation:
         if self.max_tokens == 0:  # the prompt alone was wanted in the cache
             self._finish("length")
             return True
-        self._drafts = deque(drafts)
+        self._drafts.clear()
+        self._drafts.extend(drafts)
         self._drafted += len(drafts)
         begun, accepted, place = len(self.sequence.token_ids), self._accepted, 0
         while place < len(rows) and place == self._accepted - accepted:

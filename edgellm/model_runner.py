@@ -194,6 +194,5 @@ def _num_best(chunks: list[Chunk]) -> int | None:
 def _logits_rows(chunks: list[Chunk], query_start: list[int]) -> list[int]:
     rows: list[int] = []
     for chunk, end in zip(chunks, query_start[1:], strict=True):
-        first = {"none": end, "last": end - 1, "all": end - chunk.count}[chunk.logits]
-        rows += range(first, end)
+        rows += range(end - chunk.num_rows, end)
     return rows

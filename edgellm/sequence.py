@@ -117,6 +117,13 @@ class Chunk:
     logits: LogitsRows
     is_decode: bool = False
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of logits, those of the last tokens."""
+        if self.logits == "last":
+            return 1
+        return self.count if self.logits == "all" else 0
+
 
 @dataclass(frozen=True)
 class BlockCopy:

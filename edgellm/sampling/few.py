@@ -26,7 +26,9 @@ def few_top_p(distances: list[float], params: SamplingParams) -> list[float]:
 def few_min_p(distances: list[float], params: SamplingParams) -> list[float]:
     """Those at least `min_p` times as likely as the best."""
     lowest = math.log(params.min_p)
-    count = sum(distance >= lowest for distance in distances)
+    count = 1
+    while count < len(distances) and distances[count] >= lowest:
+        count += 1
     return distances[: max(count, params.min_keep)]
 
 

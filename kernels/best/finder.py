@@ -60,7 +60,7 @@ class BestLogits:
         if len(logits) // GROUP > len(self._tops):
             self._tops = np.zeros(len(logits) // GROUP, np.float32)
             args[5] = self._tops.ctypes.data
-        args[0], args[1], args[2] = logits.ctypes.data, len(logits), count
+        args[0], args[1], args[2] = logits.__array_interface__["data"][0], len(logits), count
         self._kernel(self._place, None, 0, 1)
         values = self._values[: count + 1].tolist()
         if values.pop() != 0.0:

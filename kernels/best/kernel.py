@@ -5,6 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from edgellm.kernels.best.layout import GROUP
+from edgellm.kernels.cpu.atomics import ask_for
+from edgellm.kernels.cpu.layout import LINE
 from edgellm.kernels.cpu.ops.common import f32, inline
 from edgellm.kernels.cpu.simd import (
     fma,
@@ -16,6 +18,7 @@ from edgellm.kernels.cpu.simd import (
     sum_lanes,
 )
 
+AHEAD = 4096  # bytes asked for before they are read: right after a step they are far away
 HALVINGS = 16  # in the search for a bound; an exact one is not worth more
 
 
@@ -81,6 +84,8 @@ def make_best() -> Callable[..., None]:
         doubt = zero
         low, high = np.float32(np.inf), np.float32(-np.inf)
         for i in range(num_tops):
+            for line in range(0, 4 * GROUP, LINE):
+                ask_for(logits + 4 * GROUP * i + AHEAD + line)
             top, total = top_and_sum(logits + 4 * GROUP * i)
             doubt = fma(total, zero, doubt)
             tops[i] = max_lanes(top)
