@@ -14,7 +14,9 @@ from edgellm.gguf_loader import GGUFFile, TensorInfo
 from edgellm.kernels.formats import FORMATS, by_id, by_name
 from edgellm.quantize.recipes import (
     ALIASES,
+    DEEPEST,
     EMBEDDINGS,
+    FALCON_OUTPUT,
     FALLBACKS,
     OUTPUTS,
     RECIPES,
@@ -33,7 +35,6 @@ _KEPT = (
     *("time_mix_lerp_fused", "attn_rel_b", "sam.pos_embd", "sam.neck.", "sam.net_", ".rel_pos"),
     *(".patch_embd", ".patch_merger", "a.rvq.codebook", "mm.a.code_embd"),
 )
-_DEEPEST = 80  # layers of the 70B models, whose values llama.cpp gives more bits
 _LAYER = re.compile(r"blk\.(\d+)\.")
 
 
@@ -194,16 +195,18 @@ def _by_rules(name: str, recipe: Recipe, tensor: TensorInfo, places: "_Places") 
     if kind == "output" or (kind == "token_embd" and places.is_tied):
         if tensor.columns % by_name(base).block_size:
             return "Q8_0"
-        return OUTPUTS.get(name, "Q6_K")
+        return FALCON_OUTPUT if places.is_falcon else OUTPUTS.get(name, "Q6_K")
     if recipe.single is not None:
-        return base if len(tensor.shape) > 2 and tensor.shape[2] > 1 else recipe.single
+        is_stack = len(tensor.shape) > 2 and tensor.shape[2] > 1
+        return base if is_stack and places.is_of_experts(kind) else recipe.single
     if kind == "token_embd":
         return EMBEDDINGS.get(name, base)
     if places.experts == 8 and kind in recipe.eight:
         return recipe.eight[kind]
     if places.experts == 8 and kind == "attn_output":
         return base
-    rule = recipe.rules.get(kind)
+    rules = {**recipe.rules, **recipe.falcon} if places.is_falcon else recipe.rules
+    rule = rules.get(kind)
     found = (rule(places.of(tensor, kind)) if rule else None) or base
     if kind == "attn_v" and recipe.deep and places.is_deepest and found in ("Q3_K", "Q4_K"):
         return "Q5_K"
@@ -218,10 +221,13 @@ class _Places:
         self.is_tied = "output.weight" not in file.tensors
         self.experts = file.integer(f"{architecture}.expert_count") or 0
         layers = file.integer(f"{architecture}.block_count") or 0
-        self.is_deepest = architecture == "llama" and layers == _DEEPEST
         heads = _first(file.metadata.get(f"{architecture}.attention.head_count"))
-        kv_heads = _first(file.metadata.get(f"{architecture}.attention.head_count_kv")) or heads
-        self._gqa = heads // kv_heads if kv_heads else 1
+        kv_heads = _first(file.metadata.get(f"{architecture}.attention.head_count_kv"), heads)
+        self._gqa = heads // kv_heads if kv_heads else 0
+        has_groups = architecture != "llama" or self._gqa != 1  # of 80 layers without: 65B
+        self.is_deepest = layers == DEEPEST.get(architecture, 0) and has_groups
+        self.is_falcon = architecture == "falcon"
+        self._architecture = architecture
         self._layers = layers
         self._has_importance = has_importance
         self._ranks: dict[str, tuple[int, int]] = {}
@@ -232,11 +238,16 @@ class _Places:
             self._ranks |= {name: (rank, len(names)) for rank, name in enumerate(names)}
 
     def of(self, tensor: TensorInfo, kind: str) -> Place:
-        index, count = self._ranks[tensor.name]
+        rank, count = self._ranks[tensor.name]
+        index = rank
         if kind != "attn_v":
             count = self._layers
-            index = _layer(tensor.name) if self.experts > 1 else index
-        return Place(index, count, self._gqa, self.experts, self._has_importance)
+            index = _layer(tensor.name) if self.experts > 1 else rank
+        return Place(index, count, rank, self._gqa, self.experts, self._has_importance)
+
+    def is_of_experts(self, kind: str) -> bool:
+        """Whether a stack of matrices of a kind is one of experts: heads may have their own."""
+        return self._architecture != "bailingmoe3" or kind.startswith("ffn_")
 
 
 def _layer(name: str) -> int:
@@ -244,11 +255,11 @@ def _layer(name: str) -> int:
     return int(found[1]) if found else -1
 
 
-def _first(value: Any) -> int:
-    """A number, or the first that is not zero of one for each layer."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
-        return int(next((x for x in value if x), 0))
-    return value if isinstance(value, int) else 0
+def _first(value: Any, otherwise: int = 0) -> int:
+    """A number, or that of the first layer; `otherwise` without any."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and len(value):
+        return int(value[0])
+    return value if isinstance(value, int) else otherwise
 
 
 def is_requantized(plan: Plan) -> bool:

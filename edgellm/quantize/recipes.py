@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 class Place:
     """Where a tensor is.
 
-    index, count: the number of its layer among the layers that count. gqa: heads per key and value
-    head. experts: of a layer, 0 without. has_importance: whether there is an importance matrix.
+    index, count: the number of its layer among the layers that count. rank: how many of its kind
+    come before it. gqa: heads per key and value head. experts: of a layer, 0 without.
+    has_importance: whether there is an importance matrix.
     """
 
     index: int
     count: int
+    rank: int
     gqa: int
     experts: int
     has_importance: bool
@@ -31,15 +33,16 @@ class Recipe:
     """A mixture.
 
     file_type: its number in `general.file_type`. base: the type of tensors without a rule. rules:
-    by kind of tensor. eight: what some kinds get in models of eight experts. single: the type of
-    matrices that are no stack of experts, where it is another. deep: whether values get more bits
-    in the deepest models.
+    by kind of tensor. falcon: those of Falcon, which go before. eight: what some kinds get in
+    models of eight experts. single: the type of matrices that are no stack of experts, where it
+    is another. deep: whether values get more bits in the deepest models.
     """
 
     file_type: int
     base: str
     rules: Mapping[str, Rule] = field(default_factory=dict)
     eight: Mapping[str, str] = field(default_factory=dict)
+    falcon: Mapping[str, Rule] = field(default_factory=dict)
     single: str | None = None
     deep: bool = True
 
@@ -56,6 +59,9 @@ KINDS = (
     ("ffn_gate", "ffn_gate"),
     ("ffn_down", "ffn_down"),
 )
+
+# Layers of the models of about 70 billion weights, whose values get more bits, by architecture.
+DEEPEST: Mapping[str, int] = {"llama": 80, "deci": 80, "jais2": 68, "olmo": 80, "qwen2": 80}
 
 # What a type becomes where rows are no multiple of its block; F16 where that does not fit either.
 FALLBACKS = {
@@ -103,6 +109,19 @@ def _more_bits(name: str) -> Rule:
     return rule
 
 
+def _either(first: Rule, second: Rule) -> Rule:
+    """The first that says something."""
+    return lambda place: first(place) or second(place)
+
+
+def _of_eight(rule: Rule) -> Rule:
+    return lambda place: rule(place) if place.experts == 8 else None
+
+
+def _base(place: Place) -> None:
+    """As if there were no rule."""
+
+
 def _unweighted(rule: Rule) -> Rule:
     return lambda place: None if place.has_importance else rule(place)
 
@@ -130,7 +149,10 @@ def _small(file_type: int, base: str, better: str, output: str | None = None) ->
     def value(place: Place) -> str:
         return "Q4_K" if place.gqa >= 4 or place.experts >= 4 else better
 
-    rules: dict[str, Rule] = {"attn_v": value, "ffn_down": _first_part(8, better)}
+    def down(place: Place) -> str | None:
+        return better if place.rank < place.count // 8 else None
+
+    rules: dict[str, Rule] = {"attn_v": value, "ffn_down": down}
     if output is not None:
         rules["attn_output"] = _all(output)
     eight = {"attn_k": "Q4_K", "attn_output": "Q5_K"}
@@ -139,6 +161,7 @@ def _small(file_type: int, base: str, better: str, output: str | None = None) ->
 
 _VALUES_Q8 = {"attn_v": "Q8_0", "attn_k": "Q8_0"}
 _EIGHT = {**_VALUES_Q8, "attn_output": "Q5_K"}
+_PLAIN_OUTPUT: Mapping[str, Rule] = {"attn_output": _base}
 _IQ4 = {"attn_v": _grouped("Q5_K"), "ffn_down": _unweighted(_first_part(8, "Q5_K"))}
 
 RECIPES: dict[str, Recipe] = {
@@ -159,6 +182,7 @@ RECIPES: dict[str, Recipe] = {
             "attn_output": _all("Q3_K"),
         },
         _EIGHT,
+        _PLAIN_OUTPUT,
     ),
     "Q2_K_S": Recipe(
         21,
@@ -176,18 +200,28 @@ RECIPES: dict[str, Recipe] = {
             "attn_output": _all("Q4_K"),
         },
         _EIGHT,
+        {**_PLAIN_OUTPUT, "ffn_down": _either(_first_part(16, "Q5_K"), _more_bits("Q4_K"))},
     ),
     "Q3_K_L": Recipe(
         13,
         "Q3_K",
         {"attn_v": _all("Q5_K"), "ffn_down": _all("Q5_K"), "attn_output": _all("Q5_K")},
         _VALUES_Q8,
+        {"ffn_down": _all("Q4_K"), "attn_output": _all("Q4_K")},
     ),
     "Q4_K_S": Recipe(
-        14, "Q4_K", {"attn_v": _first(4, "Q5_K"), "ffn_down": _first_part(8, "Q5_K")}, _EIGHT
+        14,
+        "Q4_K",
+        {"attn_v": _first(4, "Q5_K"), "ffn_down": _first_part(8, "Q5_K")},
+        _EIGHT,
+        {"ffn_down": _base},
     ),
     "Q4_K_M": Recipe(
-        15, "Q4_K", {"attn_v": _more_bits("Q6_K"), "ffn_down": _more_bits("Q6_K")}, _EIGHT
+        15,
+        "Q4_K",
+        {"attn_v": _more_bits("Q6_K"), "ffn_down": _more_bits("Q6_K")},
+        _EIGHT,
+        {"ffn_down": _either(_first_part(16, "Q6_K"), _more_bits("Q5_K"))},
     ),
     "Q5_K_S": Recipe(16, "Q5_K", {}, _VALUES_Q8),
     "Q5_K_M": Recipe(
@@ -211,6 +245,7 @@ RECIPES: dict[str, Recipe] = {
             "attn_output": _all("IQ3_S"),
         },
         _EIGHT,
+        _PLAIN_OUTPUT,
     ),
     "IQ3_XS": Recipe(
         22,
@@ -230,10 +265,11 @@ RECIPES: dict[str, Recipe] = {
         "IQ3_S",
         {
             "attn_v": _all("Q4_K"),
-            "ffn_down": _first_part(8, "Q4_K"),
+            "ffn_down": _either(_first_part(8, "Q4_K"), _of_eight(_more_bits("Q4_K"))),
             "attn_output": _all("Q4_K"),
         },
         _EIGHT,
+        _PLAIN_OUTPUT,
     ),
     "IQ4_NL": Recipe(25, "IQ4_NL", _IQ4, _EIGHT),
     "IQ4_XS": Recipe(30, "IQ4_XS", _IQ4, _EIGHT),
@@ -253,6 +289,7 @@ OUTPUTS = {
     **dict.fromkeys(("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS"), "Q5_K"),
     **{"Q8_0": "Q8_0", "MXFP4_MOE": "Q8_0"},
 }
+FALCON_OUTPUT = "Q8_0"
 EMBEDDINGS = {
     **dict.fromkeys(("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS"), "Q2_K"),
     **dict.fromkeys(("IQ2_S", "IQ2_M", "IQ3_XXS"), "IQ3_S"),
