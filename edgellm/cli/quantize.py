@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from edgellm.backends import Backends
+from edgellm.cli.ending import leaves_nothing
 from edgellm.cli.options import read_text, size
 from edgellm.cli.output import print_json
 from edgellm.cli.progress import named_bar
@@ -202,6 +203,7 @@ def _write(
     check_output(file, path)
     check_free(path, args.force)
     with ExitStack() as stack:
+        stack.enter_context(leaves_nothing())
         factors: Mapping[str, Factors] = {}
         if importance is not None and (args.awq or args.smooth):
             threads = args.threads or usable_threads()
