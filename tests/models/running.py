@@ -66,7 +66,7 @@ class Runner:
     def step(self, *work: tuple[Sequence, int]) -> Logits:
         """Logits of all rows of one batch of (sequence, how many tokens)."""
         batch = self.runner.pack([Chunk(sequence, count, "all") for sequence, count in work])
-        logits = self.runner.run(batch)["logits"]
+        logits = self.runner.run(batch)["logits"].copy()  # the next step overwrites them
         for sequence, count in work:
             sequence.num_computed_tokens += count
         return logits
