@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from edgellm.errors import GGUFError
+from edgellm.models import ARCHITECTURES
 from edgellm.models.expert_config import ExpertConfig
 from tests.gguf_writer import Tensor
+from tests.models.recipes import RECIPES
 from tests.models.recipes.parts import FF, LAYERS, VOCAB
 from tests.models.running import logits_of, record_file
 from tests.models.test_config import config_of
@@ -25,7 +27,17 @@ def test_a_key_of_zero_leaves_it_to_the_family(tmp_path: Path) -> None:
     keys = {"expert_gating_func": 0, "expert_weights_scale": 0.0, "expert_group_count": 0}
     experts = experts_of(tmp_path, "glm4moe", **keys)
     assert (experts.gating, experts.factor, experts.groups) == ("sigmoid", 1.0, 1)
-    assert experts_of(tmp_path, "qwen3moe", expert_weights_norm=False).normalize
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, recipe in RECIPES.items() if "expert_count" in recipe.keys]
+)
+def test_a_key_can_only_add_that_weights_are_normalised(tmp_path: Path, name: str) -> None:
+    """Writers put "no" into files of families that always do it."""
+    assert experts_of(tmp_path, name, expert_weights_norm=True).normalize
+    untold = experts_of(tmp_path, name, expert_weights_norm=None).normalize
+    assert experts_of(tmp_path, name, expert_weights_norm=False).normalize is untold
+    assert untold is ARCHITECTURES[name].normalize_gates
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.models.recipes.parts import EXPERTS_USED, HEAD_DIM, HEADS, LAYERS, VOCAB
+from tests.models.recipes import RECIPES
+from tests.models.recipes.parts import EXPERTS_USED, HEAD_DIM, HEADS, LAYERS, VOCAB, WINDOW
 from tests.models.recipes.recurrent import ATTENDS, KDA_DIM, KERNEL
 from tests.models.running import logits_of
 from tests.models.test_encoders import Float64, Tensors, mixed, rotated, silu, softmax
@@ -170,10 +171,76 @@ def bailingmoe3(t: Tensors, ids: list[int]) -> Float64:
     return t.rms(x, "output_norm")
 
 
+def squared_relu(x: Float64) -> Float64:
+    return np.maximum(x, 0) ** 2
+
+
+def bitnet(t: Tensors, ids: list[int], activation: Callable[[Float64], Float64] = silu) -> Float64:
+    """A norm more in each block, before its last product."""
+    x = t.all["token_embd.weight"][ids]
+    for layer in range(LAYERS):
+        p = f"blk.{layer}"
+        q, k, v = t.heads(t.rms(x, f"{p}.attn_norm"), p)
+        y = mixed(rotated(q, 50000.0), rotated(k, 50000.0), v, PAST)
+        x = x + t.linear(t.rms(y, f"{p}.attn_sub_norm"), f"{p}.attn_output")
+        read = t.rms(x, f"{p}.ffn_norm")
+        inner = activation(t.linear(read, f"{p}.ffn_gate")) * t.linear(read, f"{p}.ffn_up")
+        x = x + t.linear(t.rms(inner, f"{p}.ffn_sub_norm"), f"{p}.ffn_down")
+    return t.rms(x, "output_norm")
+
+
+def clamped(gate: Float64, up: Float64, limit: float) -> Float64:
+    """silu(gate) * up, the first at most the limit and the second within it; 0 is none."""
+    limit = limit or np.inf
+    return np.minimum(silu(gate), limit) * np.clip(up, -limit, limit)
+
+
+def step35(t: Tensors, ids: list[int]) -> Float64:
+    """Layers that see all rotate half as much; a number gates each head's result."""
+    keys = RECIPES["step35"].keys
+    x, places = t.all["token_embd.weight"][ids], np.arange(len(ids))
+    near = np.where(places[:, None] - places < WINDOW, PAST, -np.inf)
+    for layer in range(LAYERS):
+        p, is_local = f"blk.{layer}", keys["attention.sliding_window_pattern"][layer]
+        read = t.rms(x, f"{p}.attn_norm")
+        q, k, v = t.heads(read, p)
+        q, k = (t.rms(y, f"{p}.attn_{n}_norm") for n, y in (("q", q), ("k", k)))
+        if is_local:
+            y = mixed(rotated(q, 10000.0), rotated(k, 10000.0), v, near)
+        else:
+            half = HEAD_DIM // 2
+            y = mixed(partly_rotated(q, half), partly_rotated(k, half), v, PAST)
+        y = y * np.repeat(sigmoid(t.linear(read, f"{p}.attn_gate")), HEAD_DIM, axis=1)
+        x = x + t.linear(y, f"{p}.attn_output")
+        x = x + clamped_experts(
+            t,
+            t.rms(x, f"{p}.ffn_norm"),
+            p,
+            keys["swiglu_clamp_exp"][layer],
+            keys["swiglu_clamp_shexp"][layer],
+        )
+    return t.rms(x, "output_norm")
+
+
+def clamped_experts(t: Tensors, x: Float64, p: str, limit: float, shared: float) -> Float64:
+    odds = sigmoid(t.linear(x, f"{p}.ffn_gate_inp"))
+    gate, up = (t.linear(x, f"{p}.ffn_{part}_shexp") for part in ("gate", "up"))
+    out = t.linear(clamped(gate, up, shared), f"{p}.ffn_down_shexp")
+    gates, ups, downs = (t.all[f"{p}.ffn_{part}_exps.weight"] for part in ("gate", "up", "down"))
+    for row, odd in enumerate(odds):
+        for e in np.argsort(-odd - t.all[f"{p}.exp_probs_b.bias"])[:EXPERTS_USED]:
+            inner = clamped(gates[e] @ x[row], ups[e] @ x[row], limit)
+            out[row] += 1.5 * odd[e] * (downs[e] @ inner)
+    return out
+
+
 FORWARDS: Mapping[str, Callable[[Tensors, list[int]], Float64]] = {
     "bailingmoe3": bailingmoe3,
+    "bitnet": bitnet,
+    "bitnet-b1.58": lambda t, ids: bitnet(t, ids, squared_relu),
     "grovemoe": grovemoe,
     "minimax-01": minimax_01,
+    "step35": step35,
 }
 
 

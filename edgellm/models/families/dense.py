@@ -95,6 +95,9 @@ def _bloom_alibi(config: "ModelConfig") -> float:
     return config.max_alibi_bias or 8.0
 
 
+# Source: Ma et al. 2025 (BitNet b1.58 2B4T).
+_BITNET_158 = Architecture(rope="split", activation="relu2")
+
 ROPE_FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
 ROWS: Mapping[str, Architecture] = {
@@ -102,6 +105,7 @@ ROWS: Mapping[str, Architecture] = {
     "apertus": Architecture(rope="split", xielu=True, gated=False),
     "baichuan": Architecture(rope="interleaved", rotates=_is_baichuan_of_7b, alibi=_baichuan_alibi),
     "bitnet": Architecture(rope="split"),
+    **dict.fromkeys(("bitnet-b1.58", "bitnet-25"), _BITNET_158),  # Microsoft's own names
     "bloom": Architecture(
         rope=None, norm="layer", alibi=_bloom_alibi, activation="gelu_tanh", gated=False
     ),

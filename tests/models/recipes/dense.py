@@ -67,6 +67,7 @@ GEMMA4_EXPERTS: Shapes = {
     "ffn_down_exps.weight": (FF, HIDDEN, EXPERTS),
     "ffn_down_exps.scale": (EXPERTS,),
 }
+SUB_NORMS: Shapes = {"attn_sub_norm.weight": (Q_WIDTH,), "ffn_sub_norm.weight": (FF,)}
 EVERY_FOURTH_SEES_ALL = (True, True, True, False, True, True)
 
 RECIPES: dict[str, Recipe] = {
@@ -81,7 +82,7 @@ RECIPES: dict[str, Recipe] = {
         },
     ),
     "baichuan": Recipe(LLAMA, keys={"attention.max_alibi_bias": 8.0}),
-    "bitnet": Recipe({**LLAMA, "attn_sub_norm.weight": (Q_WIDTH,), "ffn_sub_norm.weight": (FF,)}),
+    **dict.fromkeys(("bitnet", "bitnet-b1.58", "bitnet-25"), Recipe({**LLAMA, **SUB_NORMS})),
     "bloom": Recipe(GPT, {**LAYER_NORM, **with_biases({"token_embd_norm.weight": (HIDDEN,)})}),
     "chatglm": Recipe(
         {**FUSED_ATTENTION, **biases(FUSED_QKV), **FUSED_MLP}, keys={"rope.dimension_count": 16}

@@ -339,7 +339,7 @@ RECIPES: dict[str, Recipe] = {
             **SHARED_KEYS,
             "attention.sliding_window_pattern": np.array([0, 1, 1, 0, 1, 1], np.bool_),
             "swiglu_clamp_exp": np.array([0, 0, 0.5, 0, 0.5, 0.5], np.float32),
-            "swiglu_clamp_shexp": np.array([0, 0, 0.5, 0.2, 0, 0.5], np.float32),
+            "swiglu_clamp_shexp": np.array([0, 0, 0.5, 0.3, 0, 0.5], np.float32),
         },
         windowed=(False, True, True, False, True, True),
     ),
