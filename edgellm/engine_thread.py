@@ -30,8 +30,12 @@ class EngineThread:
         inbox: Inbox = queue.SimpleQueue()
         self._inbox = inbox
         self._engines: list[Engine] = []
+        self._after: list[Action] = []
         thread = threading.Thread(
-            target=_run, args=(inbox, self._engines), name="edgellm-engine", daemon=True
+            target=_run,
+            args=(inbox, self._engines, self._after),
+            name="edgellm-engine",
+            daemon=True,
         )
         self._stop = weakref.finalize(self, _stop, inbox, thread)
         thread.start()
@@ -55,6 +59,13 @@ class EngineThread:
             if not self._stop.alive:
                 raise EdgeLLMError("the engine is closed: load the model again")
 
+    def after_step(self, action: Action) -> None:
+        """Calls `action` once the step or the action that this thread is in is over.
+
+        To be called in the thread itself.
+        """
+        self._after.append(action)
+
     def attach(self, engine: Engine) -> None:
         """Lets an engine take part."""
         self.post(partial(self._engines.append, engine))
@@ -73,7 +84,7 @@ class EngineThread:
         self._stop()
 
 
-def _run(inbox: Inbox, engines: list[Engine]) -> None:
+def _run(inbox: Inbox, engines: list[Engine], after: list[Action]) -> None:
     while True:
         busy = any(engine.can_step for engine in engines)
         if not busy:
@@ -82,14 +93,27 @@ def _run(inbox: Inbox, engines: list[Engine]) -> None:
             if action is None:
                 for engine in engines:
                     engine.close()
+                _act_all(after)
                 return
-            try:
-                action()
-            except Exception:
-                _log.exception("an action of the engine's inbox failed")
+            _act(action)
+            _act_all(after)
         for engine in engines:
             if engine.can_step:
                 engine.step()
+                _act_all(after)
+
+
+def _act(action: Action) -> None:
+    try:
+        action()
+    except Exception:
+        _log.exception("an action of the engine's inbox failed")
+
+
+def _act_all(actions: list[Action]) -> None:
+    """Calls all and forgets them."""
+    while actions:
+        _act(actions.pop())
 
 
 def _answer(action: Callable[[], T], answer: queue.SimpleQueue[Callable[[], T]]) -> None:

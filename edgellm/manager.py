@@ -8,7 +8,7 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Iterator, Mapping, Sequence as Seq
+from collections.abc import Callable, Iterator, Mapping, Sequence as Seq
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -214,6 +214,13 @@ class Manager:
             info.adapter_scales,
             self._thread.ask,
         )
+
+    def after_step(self, action: Callable[[], None]) -> None:
+        """Has `action` called once all events of the current step are emitted.
+
+        For `emit`: to be called in the engine's thread.
+        """
+        self._thread.after_step(action)
 
     def abort(self, request_id: str) -> None:
         """Ends a request, whatever model it runs on. An unknown id is no error."""

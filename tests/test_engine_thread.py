@@ -83,6 +83,50 @@ def test_an_answer_waits_for_blocks_that_a_pin_holds(running: EngineThread) -> N
     running.ask(engine.check_integrity)
 
 
+def test_what_is_to_come_after_a_step_comes_once_all_its_events_are_out(
+    running: EngineThread,
+) -> None:
+    engine, told, over = make_engine(MockModel(says("hi"))), list[str](), threading.Event()
+
+    def after() -> None:
+        told.append("after")
+        if told.count("end") == 2:
+            over.set()
+
+    def emit(event: TokenEvent | Exception) -> None:
+        assert isinstance(event, TokenEvent)
+        told.append("piece" if event.finish_reason is None else "end")
+        running.after_step(after)
+
+    answers = [generation(prompt, emit=emit)[0] for prompt in (b"a", b"b")]
+    running.attach(engine)
+
+    def add() -> None:  # both before the first step
+        for answer in answers:
+            engine.add(answer)
+
+    running.post(add)
+    assert over.wait(PATIENCE)
+    assert told == ["piece", "piece", "after", "after"] * 2 + ["end", "end", "after", "after"]
+
+
+def test_it_comes_even_when_the_thread_ends(running: EngineThread) -> None:
+    begun, after = threading.Event(), threading.Event()
+
+    def emit(event: TokenEvent | Exception) -> None:
+        if isinstance(event, TokenEvent) and event.finish_reason == "abort":
+            running.after_step(after.set)
+        begun.set()
+
+    engine = make_engine(endless(delay=0.01), **LONG)
+    consumer, _ = generation(emit=emit, context_length=8192)
+    running.attach(engine)
+    running.post(lambda: engine.add(consumer))
+    assert begun.wait(PATIENCE)
+    running.close()
+    assert after.is_set()
+
+
 def test_detach_and_close_end_what_runs(running: EngineThread) -> None:
     slow = endless(delay=0.01)
     engine = make_engine(slow, **LONG)

@@ -37,33 +37,57 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_Outbox = asyncio.Queue[TokenEvent | Exception]
+class _Outbox:
+    """Events of one request, in order, for the one task that takes them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.events: deque[TokenEvent | Exception] = deque()
+        self._arrival: asyncio.Future[None] | None = None
+
+    def put(self, event: TokenEvent | Exception) -> None:
+        self.events.append(event)
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+
+    def arrival(self) -> asyncio.Future[None]:
+        """Is done when there is another event."""
+        self._arrival = self._loop.create_future()
+        return self._arrival
 
 
 class _Crossing:
     """Carries events from the engine's thread to a loop, which is woken once for all of a step."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, after_step: Callable[[Callable[[], None]], None]
+    ) -> None:
         self.loop = loop
+        self._after_step = after_step
         self._events: deque[tuple[_Outbox, TokenEvent | Exception]] = deque()
-        self._is_woken = False
+        self._is_awaited = False  # by the loop, or its waking is to come
+        self._is_closed = False
 
     def put(self, outbox: _Outbox, event: TokenEvent | Exception) -> None:
-        """Called in the engine's thread. RuntimeError when the loop is closed."""
+        """Called in the engine's thread. RuntimeError when the loop was found closed."""
+        if self._is_closed:
+            raise RuntimeError("the loop that this was for is closed")
         self._events.append((outbox, event))
-        if not self._is_woken:
-            self._is_woken = True
-            try:
-                self.loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:
-                self._is_woken = False
-                raise
+        if not self._is_awaited:
+            self._is_awaited = True
+            self._after_step(self._wake)
+
+    def _wake(self) -> None:
+        try:
+            self.loop.call_soon_threadsafe(self._deliver)
+        except RuntimeError:
+            self._is_closed = True
 
     def _deliver(self) -> None:
-        self._is_woken = False  # before the events are taken: one that comes now wakes again
+        self._is_awaited = False  # before the events are taken: one that comes now wakes again
         while self._events:
             outbox, event = self._events.popleft()
-            outbox.put_nowait(event)
+            outbox.put(event)
 
 
 class LocalClient:
@@ -83,7 +107,8 @@ class LocalClient:
         await self.close()
 
     async def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
-        crossing, outbox = self._crossing_here(), _Outbox()
+        crossing = self._crossing_here()
+        outbox = _Outbox(crossing.loop)
         has_left = False
 
         def emit(event: TokenEvent | Exception) -> None:
@@ -96,7 +121,9 @@ class LocalClient:
             # A long prompt takes a while to tokenise.
             request_id = await _in_thread(partial(self._manager.submit, request, emit))
             while unfinished:
-                event = await outbox.get()
+                if not outbox.events:
+                    await outbox.arrival()
+                event = outbox.events.popleft()
                 if isinstance(event, Exception):
                     raise event
                 unfinished -= event.finish_reason is not None
@@ -109,7 +136,7 @@ class LocalClient:
     def _crossing_here(self) -> _Crossing:
         loop = asyncio.get_running_loop()
         if self._crossing is None or self._crossing.loop is not loop:
-            self._crossing = _Crossing(loop)
+            self._crossing = _Crossing(loop, self._manager.after_step)
         return self._crossing
 
     async def abort(self, request_id: str) -> None:

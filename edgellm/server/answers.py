@@ -41,6 +41,14 @@ class Step:
             if isinstance(part, TextPart) and part.kind == "content"
         )
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is text and nothing else, not even an end."""
+        if self.event.logprobs or self.event.finish_reason is not None or len(self.parts) != 1:
+            return False
+        [part] = self.parts
+        return isinstance(part, TextPart) and part.kind == "content"
+
 
 @dataclass
 class Answer:
@@ -72,28 +80,32 @@ class Answer:
         return self.last.timings or Timings(0.0, 0.0, 0.0)
 
     def take(self, step: Step) -> None:
-        self.token_ids += step.event.token_ids
-        self.logprobs += step.event.logprobs or ()
-        self._unread_tokens += len(step.event.token_ids)
+        event = step.event
+        self.token_ids += event.token_ids
+        if event.logprobs:
+            self.logprobs += event.logprobs
+        self._unread_tokens += len(event.token_ids)
         for part in step.parts:
-            if isinstance(part, TextPart) and part.kind == "reasoning":
-                self.reasoning_tokens += self._unread_tokens
+            self._add(part)
             self._unread_tokens = 0
-            if isinstance(part, CallPart):
-                known = self.calls.get(part.index, CallPart(part.index, ""))
-                self.calls[part.index] = CallPart(
-                    part.index,
-                    known.arguments + part.arguments,
-                    known.id or part.id,
-                    known.name or part.name,
-                    part.is_end,
-                )
-            elif part.kind == "reasoning":
-                self.reasoning += part.text
-            else:
-                self.content += part.text
-        if step.event.finish_reason is not None:
-            self.event = step.event
+        if event.finish_reason is not None:
+            self.event = event
+
+    def _add(self, part: Part) -> None:
+        if isinstance(part, CallPart):
+            known = self.calls.get(part.index, CallPart(part.index, ""))
+            self.calls[part.index] = CallPart(
+                part.index,
+                known.arguments + part.arguments,
+                known.id or part.id,
+                known.name or part.name,
+                part.is_end,
+            )
+        elif part.kind == "content":
+            self.content += part.text
+        else:
+            self.reasoning += part.text
+            self.reasoning_tokens += self._unread_tokens
 
 
 async def steps(

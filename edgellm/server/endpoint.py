@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from edgellm.errors import RequestError
 from edgellm.server.failures import Refusal, failure_of
 from edgellm.server.guard import check, cors_headers
+from edgellm.server.protocol import PIECE
 from edgellm.server.routes import EVENTS, Call, Family, Handler, Plain, Route, Stream, to_json
 from edgellm.server.service import Service
 
@@ -136,11 +137,17 @@ class _Answer:
 
     async def _stream(self, stream: Stream) -> None:
         breaking = asyncio.ensure_future(self._break_silences(stream))
+        write = self._scope.get("extensions", {}).get(PIECE, _no_piece)
         try:
             async with aclosing(stream.parts) as parts:
                 async for part in parts:
-                    await self._begin(stream)  # not before it is known that there is an answer
-                    await self._send_body(stream.frame(part), more=True)
+                    if self._status is None:  # it is known only now that there is an answer
+                        await self._begin(stream)
+                    data = part if isinstance(part, bytes) else stream.frame(part)
+                    if write(data):
+                        self._num_bytes += len(data)
+                    else:
+                        await self._send_body(data, more=True)
         finally:
             breaking.cancel()
         await self._send_body(stream.end)
@@ -226,6 +233,11 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
         self._num_bytes += len(data)
         self._is_complete = not more
+
+
+def _no_piece(data: bytes) -> bool:
+    """Where the connection has no way of its own for pieces."""
+    return False
 
 
 def _parsed(body: bytes, list_as: str | None = None) -> Mapping[str, Any]:

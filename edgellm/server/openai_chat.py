@@ -12,7 +12,7 @@ from edgellm.server.chat import Chat, prepare
 from edgellm.server.logprobs import entries
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.prompts import RUN_FIELDS
-from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, server_sent
+from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, TextFrame, server_sent
 from edgellm.server.time_limits import TAKES
 from edgellm.types import SamplingParams, TokenLogprob, Usage
 
@@ -81,13 +81,18 @@ async def _chunks(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
         "system_fingerprint": "edgellm",
     }
     answers: dict[int, Answer] = {}
+    said: dict[int, TextFrame] = {}  # by answer: nearly all pieces are text alone
     async with aclosing(chat.steps(call.service)) as answered:
         async for step in answered:
             index = step.event.index
             if index not in answers:
                 answers[index] = Answer()
+                said[index] = _said(head, index)
                 yield {**head, "choices": [_delta(index, {"role": "assistant", "content": ""})]}
             answers[index].take(step)
+            if step.is_text:
+                yield said[index](step.text)
+                continue
             logprobs = None
             if step.event.logprobs:
                 logprobs = await _content_logprobs(call, chat, step.event.logprobs)
@@ -101,6 +106,13 @@ async def _chunks(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
     if options.get("include_usage"):
         found = list(answers.values())
         yield {**head, "choices": [], "usage": usage_of(total(found), _thought(found))}
+
+
+def _said(head: Mapping[str, Any], index: int) -> TextFrame:
+    """The chunks of an answer that say something and no more."""
+    return TextFrame(
+        server_sent, lambda text: {**head, "choices": [_delta(index, {"content": text})]}
+    )
 
 
 def _thought(answers: Sequence[Answer]) -> int:

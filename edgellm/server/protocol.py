@@ -8,12 +8,14 @@ import asyncio
 import os
 import socket
 import struct
-from typing import cast
+from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 20.0  # until a request's headers must have arrived
 STALL_SECONDS = 60.0  # that a full connection waits for its reader
+
+PIECE = "edgellm.piece"  # an ASGI extension: Connection.write_piece of the request's connection
 
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 
@@ -46,6 +48,19 @@ class Connection(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def write_piece(self, data: bytes) -> bool:
+        """Sends more of a body whose length is not told, past the layers that frame it anew.
+
+        False where it must go through them: the body has not begun, or its reader is slow.
+        """
+        cycle = self.cycle
+        can_write = cycle.response_started and not (cycle.disconnected or self.flow.write_paused)
+        if not can_write or not data:  # a chunk of nothing would be the end
+            return False
+        is_chunked = self.conn.their_http_version == b"1.1"
+        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if is_chunked else data)
+        return True
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._stalled = self.loop.call_later(self.stall_seconds, self.transport.abort)
@@ -67,6 +82,9 @@ class Connection(H11Protocol):
     def _watch(self) -> None:
         """Starts the clock when headers are awaited, stops it when they are there."""
         awaits_headers = self.cycle is None or self.cycle.response_complete
+        if not awaits_headers:
+            scope = cast(dict[str, Any], self.scope)
+            scope["extensions"] = {PIECE: self.write_piece}
         if not awaits_headers:
             self._forget()
         elif self._deadline is None and self.timeout_keep_alive_task is None:

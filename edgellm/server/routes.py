@@ -4,6 +4,7 @@ A Family tells how an API writes errors down. Knows nothing of connections.
 """
 
 import json
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Stream:
-    """A reply that comes in parts. frame: a part's bytes. end: the bytes after the last part.
+    """A reply that comes in parts. frame: a part's bytes, which it may also come as. end: those
+    after the last part.
 
     failure: the part that tells of an error once the reply has begun.
     """
@@ -87,6 +89,20 @@ class Family:
 
     routes: tuple[Route, ...]
     error: Callable[[Failure], Mapping[str, Any]]
+
+
+class TextFrame:
+    """The frame of a part in which one text alone changes: made once, filled in for each piece.
+
+    frame: as in Stream. part: the part that says a text.
+    """
+
+    def __init__(self, frame: Callable[[Any], bytes], part: Callable[[str], Any]) -> None:
+        mark = os.urandom(12).hex()  # no other text of the part
+        self._before, self._after = frame(part(mark)).split(f'"{mark}"'.encode())
+
+    def __call__(self, text: str) -> bytes:
+        return b"%b%b%b" % (self._before, to_json(text).encode(), self._after)
 
 
 def json_line(part: Any) -> bytes:

@@ -1,0 +1,69 @@
+"""Pieces of a stream on their way to the socket: frames made ahead, and the short way out."""
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given, strategies as st
+
+from edgellm.server.routes import TextFrame, json_line, server_sent, typed_server_sent
+from tests.server.conftest import SAID
+from tests.server.serving import Running
+
+ASKED = {"messages": [{"role": "user", "content": "Why?"}], "temperature": 0, "stream": True}
+
+
+@pytest.mark.parametrize("frame", [server_sent, typed_server_sent, json_line])
+@given(text=st.text(st.characters(codec="utf-8") | st.sampled_from('"\\\n\0%')))
+def test_a_frame_made_ahead_is_the_frame(frame: Callable[[Any], bytes], text: str) -> None:
+    def part(said: str) -> dict[str, object]:
+        return {"type": "delta", "delta": {"text": said}, "model": 'a"b'}
+
+    assert TextFrame(frame, part)(text) == frame(part(text))
+
+
+def stream(server: Running, version: str) -> tuple[bytes, bytes]:
+    """Head and body of a stream, as they come off the socket."""
+    address = urlsplit(server.tcp)
+    body = json.dumps(ASKED).encode()
+    with socket.create_connection((address.hostname, address.port)) as connection:
+        connection.settimeout(20)
+        head = f"POST /v1/chat/completions HTTP/{version}\r\nHost: localhost\r\n"
+        head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        read = b""
+        while more := connection.recv(1 << 16):
+            read += more
+    found, _, rest = read.partition(b"\r\n\r\n")
+    return found, rest
+
+
+def unchunked(body: bytes) -> bytes:
+    """RFC 9112, section 7.1."""
+    found = b""
+    while True:
+        size, _, body = body.partition(b"\r\n")
+        length = int(size, 16)
+        found += body[:length]
+        assert body[length : length + 2] == b"\r\n"
+        body = body[length + 2 :]
+        if not length:
+            assert body == b""
+            return found
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_what_is_on_the_wire(server: Running, version: str) -> None:
+    head, body = stream(server, version)
+    is_chunked = b"transfer-encoding: chunked" in head.lower()
+    assert is_chunked == (version == "1.1")
+    events = (unchunked(body) if is_chunked else body).split(b"\n\n")
+    assert events[-2:] == [b"data: [DONE]", b""]
+    chunks = [json.loads(event.removeprefix(b"data: ")) for event in events[:-2]]
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert deltas[0] == {"role": "assistant", "content": ""} and deltas[-1] == {}
+    assert [delta["content"] for delta in deltas[1:-1]] == list(SAID)
+    assert len({(chunk["id"], chunk["model"], chunk["object"]) for chunk in chunks}) == 1
