@@ -33,6 +33,8 @@ _BY_LAYER = (
     *("attention.sliding_window_pattern", "attention.rope_pattern"),
     *("swiglu_clamp_exp", "swiglu_clamp_shexp"),
 )
+# What comes of settings that nobody checked one by one: a text for a number, a list too short.
+_UNLIKE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _BARE = ("tokenizer.", "xielu.")  # keys without the architecture's name in front
 
 
@@ -65,6 +67,16 @@ def make_plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> 
 
     GGUFError for what the folder lacks or has wrong, RequestError for what is not known here.
     """
+    try:
+        return _plan(checkpoint, type_of)
+    except _UNLIKE as error:
+        raise GGUFError(
+            f"{checkpoint.folder / 'config.json'}: has a setting that is of another kind than this "
+            f"family's, or that does not fit the others ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> Plan:
     family, values = _family(checkpoint)
     settings = Settings(checkpoint.folder / "config.json", values)
     architecture = family.name(settings)

@@ -11,6 +11,8 @@ from typing import Any
 from edgellm.errors import GGUFError
 
 _MOST = 1 << 31
+_MOST_LAYERS = 1 << 13
+_WIDEST_HEAD = 1 << 16
 
 
 class Settings:
@@ -89,7 +91,8 @@ class Settings:
 
     @property
     def layers(self) -> int:
-        return self.integer("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+        names = "num_hidden_layers", "n_layers", "n_layer", "num_layers"
+        return self._at_most(_MOST_LAYERS, self.integer(*names), *names)
 
     @property
     def hidden_size(self) -> int:
@@ -106,7 +109,10 @@ class Settings:
 
     @property
     def head_dim(self) -> int:
-        return self.optional_integer("head_dim") or self.hidden_size // self.heads
+        found = self.optional_integer("head_dim") or self.hidden_size // self.heads
+        if not found:
+            raise self.wrong("num_attention_heads", self.heads, f"at most {self.hidden_size}")
+        return self._at_most(_WIDEST_HEAD, found, "head_dim")
 
     @property
     def rope(self) -> "Settings":
@@ -121,8 +127,16 @@ class Settings:
         if self.rope_kind == "proportional":  # a share of the pairs, which are those of all
             return self.head_dim
         names = "partial_rotary_factor", "rotary_pct", "rope_pct"
+        return int(self.head_dim * self.rotary_share(*names))
+
+    def rotary_share(self, *names: str) -> float:
+        """How much of a head is rotated, 1 where nothing says it."""
         share = self.rope.optional_number(*names) or self.optional_number(*names)
-        return self.head_dim if share is None else int(self.head_dim * share)
+        if share is None:
+            return 1.0
+        if not 0 < share <= 1:
+            raise self.wrong(names[0], share, "a share of a head, at most 1")
+        return share
 
     @property
     def rope_kind(self) -> str:
@@ -131,6 +145,11 @@ class Settings:
     @property
     def tied(self) -> bool:
         return self.flag("tie_word_embeddings", False)
+
+    def _at_most(self, most: int, value: int, *names: str) -> int:
+        if value > most:
+            raise self.wrong(names[0], value, f"at most {most}")
+        return value
 
     def wrong(self, name: str, value: object, expected: str) -> GGUFError:
         found = "missing" if value is None else f"{str(value)[:60]!r}"

@@ -100,7 +100,7 @@ def _unrotated(s: Settings) -> dict[str, Weight]:
     dim = _global_head_dim(s)
     if s.rope_kind != "proportional":
         raise s.wrong("rope_type", s.rope_kind, "proportional in layers that see all")
-    rotated = int(dim * s.rope.number("partial_rotary_factor", 1.0) / 2)
+    rotated = int(dim * s.rotary_share("partial_rotary_factor") / 2)
     divisors = np.array([1.0] * rotated + [1e30] * (dim // 2 - rotated), np.float32)
     return {"rope_freqs.weight": from_array("rope_freqs.weight", divisors)}
 
