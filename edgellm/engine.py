@@ -4,7 +4,6 @@ An Engine drives one loaded model and belongs to one thread. A request can fail;
 on. Knows nothing of models, formats, devices or threads.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence as Seq
 from itertools import count
@@ -14,6 +13,7 @@ from edgellm import consumers
 from edgellm.consumers import Consumers
 from edgellm.errors import SessionError
 from edgellm.generation import Consumer, Rows
+from edgellm.guessing import Guessing, Speculator
 from edgellm.kernels.batch import Batch
 from edgellm.model_runner import BlockStore
 from edgellm.pins import Pin
@@ -23,8 +23,6 @@ from edgellm.sequence import BlockCopy, Chunk, Sequence
 from edgellm.shares import work_of
 from edgellm.step_cost import Work
 from edgellm.types import Stats
-
-_log = logging.getLogger("edgellm")
 
 
 class Runner(Protocol):
@@ -38,27 +36,6 @@ class Runner(Protocol):
     def pack(self, chunks: list[Chunk]) -> Batch: ...
 
     def run(self, batch: Batch) -> Mapping[str, Rows]: ...
-
-    def close(self) -> None: ...
-
-
-class Speculator(Protocol):
-    """Who guesses tokens ahead. most: guesses for one sequence. reads: the output that it is shown
-    of all steps, if any."""
-
-    @property
-    def most(self) -> int: ...
-
-    @property
-    def reads(self) -> str | None: ...
-
-    def draft(self, sequences: Seq[Sequence]) -> Mapping[Sequence, list[int]]: ...
-
-    def follow(self, sequence: Sequence, first: int, hidden: Rows) -> None: ...
-
-    def observe(self, rows: int, seconds: float) -> None: ...
-
-    def forget(self, sequence: Sequence) -> None: ...
 
     def close(self) -> None: ...
 
@@ -78,7 +55,7 @@ class Engine:
     ) -> None:
         self._runner = runner
         self._scheduler = scheduler
-        self._speculation = speculation
+        self._guessing = Guessing(speculation)
         self._clock = clock
         self._consumers = Consumers()
         self._seq_ids = count()
@@ -165,11 +142,12 @@ class Engine:
     def step(self) -> None:
         """Computes one batch. Whatever goes wrong is told to the consumers it concerns."""
         chunks: list[Chunk] = []
-        drafted = self._draft()
+        drafted = self._guessing.draft(self._scheduler, self._consumers)
         begun = self._clock()
         try:
             chunks = self._scheduler.schedule()
-            self._withdraw(drafted.difference(chunk.sequence for chunk in chunks))
+            left_out = drafted.difference(chunk.sequence for chunk in chunks)
+            self._guessing.withdraw(self._scheduler, left_out)
             self._runner.copy(self._scheduler.take_copies())
             self._waits_for_pins = not chunks
             if not chunks:
@@ -193,8 +171,7 @@ class Engine:
     def close(self) -> None:
         """Ends all sequences and gives back what the backend holds."""
         self._abort(self._consumers)
-        if self._speculation is not None:
-            self._speculation.close()
+        self._guessing.close()
         self._runner.close()
 
     def check_integrity(self) -> None:
@@ -216,56 +193,15 @@ class Engine:
             blocks=tuple(pool.num_blocks for pool in self._scheduler.tables.pools),
         )
 
-    def _draft(self) -> set[Sequence]:
-        """Puts guesses at the end of sequences, for one step; who has some."""
-        speculation = self._speculation
-        if speculation is None:
-            return set()
-        decodes = self._scheduler.draftable(speculation.most)
-        if not decodes:
-            return set()
-        # Forks begin where their prompt ends, with no guess computed.
-        alone = [s for s in decodes if not self._consumers.has_followers(s)]
-        try:
-            drafts = speculation.draft(alone)
-        except Exception:
-            self._stop_guessing(speculation)
-            return set()
-        for sequence, tokens in drafts.items():
-            sequence.token_ids += tokens
-            sequence.num_draft_tokens = len(tokens)
-        return set(drafts)
-
-    def _stop_guessing(self, speculation: Speculator) -> None:
-        """After an error: answers do not need guesses."""
-        _log.exception("guessing failed, and is left from now on")
-        self._speculation = None
-        speculation.close()
-
-    def _follow(self, sequence: Sequence, first: int, hidden: Rows) -> None:
-        """Shows whoever guesses the rows of what was computed from position `first` on."""
-        speculation, sure = self._speculation, sequence.num_computed_tokens - first
-        if speculation is None or sure <= 0:
-            return
-        try:
-            speculation.follow(sequence, first, hidden[:sure])
-        except Exception:
-            self._stop_guessing(speculation)
-
-    def _withdraw(self, sequences: Iterable[Sequence]) -> None:
-        """Takes the guesses of those that the step has no room for back."""
-        for sequence in sequences:
-            self._scheduler.rollback(sequence, sequence.num_draft_tokens)
-
     def _observe(self, work: Work, seconds: float) -> None:
         self._scheduler.observe(work, seconds)
-        if self._speculation is not None and not work.prefill_tokens:
-            self._speculation.observe(work.decode_rows, seconds)
+        if not work.prefill_tokens:
+            self._guessing.observe(work.decode_rows, seconds)
 
     def _hand_out(self, chunks: list[Chunk], outputs: Mapping[str, Rows]) -> None:
         """Gives each sequence its rows, which lie in the order of the chunks."""
         first = token = 0
-        reads = None if self._speculation is None else self._speculation.reads
+        reads = self._guessing.reads
         for chunk in chunks:
             self._tokens_computed += chunk.count
             begun = chunk.sequence.num_computed_tokens - chunk.count
@@ -275,7 +211,9 @@ class Engine:
             elif num_rows:
                 self._take(chunk.sequence, outputs["logits"][first : first + num_rows])
             if reads is not None:
-                self._follow(chunk.sequence, begun, outputs[reads][token : token + chunk.count])
+                self._guessing.follow(
+                    chunk.sequence, begun, outputs[reads][token : token + chunk.count]
+                )
             first += num_rows
             token += chunk.count
 
@@ -327,6 +265,5 @@ class Engine:
 
     def _leave(self, sequence: Sequence) -> list[Consumer]:
         """Forgets a sequence; its consumer, and those who waited for its prompt."""
-        if self._speculation is not None:
-            self._speculation.forget(sequence)
+        self._guessing.forget(sequence)
         return self._consumers.leave(sequence)

@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("load_plan",),
     ("placement", "engine_thread"),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull"),
+    ("guessing",),
     ("beam_search", "mixed", "fim", "drafters", "dialects", "consumers"),
     (
         "model_runner",

@@ -9,6 +9,7 @@ import pytest
 
 from edgellm import Model, SamplingParams, load
 from edgellm.drafters import Drafter, PromptLookup, Speculation
+from edgellm.guessing import Guessing
 from edgellm.types import Completion
 from tests.drafters.scripted import Scripted
 from tests.models.recipes.parts import VOCAB
@@ -38,7 +39,8 @@ def speculate(model: Model, drafter: Drafter) -> None:
     loaded = model._manager.model()
     has_states = loaded.engine._scheduler.tables.states is not None
     engine = loaded.engine
-    engine._speculation = Speculation((drafter,), engine._scheduler.limits, has_states)
+    speculation = Speculation((drafter,), engine._scheduler.limits, has_states)
+    engine._guessing = Guessing(speculation)
     ticks = count()
     engine._clock = lambda: float(next(ticks))
 

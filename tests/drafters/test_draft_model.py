@@ -154,7 +154,7 @@ def speculative(path: str) -> Iterator[Model]:
     with load(path, draft=path, threads=2) as model:
         engine, ticks = model._manager.model().engine, count()
         engine._clock = lambda: float(next(ticks))
-        for drafter in engine._speculation._drafters:  # type: ignore[union-attr]
+        for drafter in engine._guessing._speculator._drafters:  # type: ignore[union-attr]
             drafter._clock = lambda: 0.0
         yield model
 

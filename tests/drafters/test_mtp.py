@@ -46,7 +46,7 @@ class Eager:
 
 
 def drafter_of(engine: Engine) -> MTP:
-    speculation: Any = engine._speculation
+    speculation: Any = engine._guessing._speculator
     (found,) = (d for d in speculation._drafters if isinstance(d, MTP))
     return found
 
@@ -54,9 +54,9 @@ def drafter_of(engine: Engine) -> MTP:
 def always_guess(model: Model) -> None:
     """Has the engine take guesses of the file's head alone, at every step."""
     engine = model._manager.model().engine
-    old: Any = engine._speculation
+    old: Any = engine._guessing._speculator
     eager = Eager(drafter_of(engine))
-    engine._speculation = Speculation((eager,), old._limits, old._replays, old.reads)
+    engine._guessing._speculator = Speculation((eager,), old._limits, old._replays, old.reads)
     ticks = count()
     engine._clock = lambda: float(next(ticks))
 
