@@ -4,7 +4,6 @@ The one place that names them: command line, servers and panels are made from OP
 nothing of how they are done.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -17,100 +16,18 @@ from edgellm.options import (
     TEXT,
     TEXTS,
     WHOLE,
-    Kind,
     Option,
-    are_texts,
     check,
-    is_number,
-    is_text,
-    is_whole,
     option,
     options_of,
-    read_text,
 )
+from edgellm.sampling_kinds import BIASES, DEFAULT_SAMPLERS, ORDER, SAMPLERS as SAMPLERS, SCHEMA
 
 MAX_SEED = 2**64 - 1
 _MOST = 2**31 - 1
 _MAX_TEXTS = 64  # stop texts, sequence breakers
 _MAX_CHOICES = 10_000
 _MAX_BIASES = 10_000
-
-# Every sampler with llama.cpp's letter for it.
-SAMPLERS: Mapping[str, str] = {
-    "penalties": "e",
-    "dry": "d",
-    "top_n_sigma": "s",
-    "top_k": "k",
-    "typ_p": "y",
-    "top_p": "p",
-    "min_p": "m",
-    "xtc": "x",
-    "temperature": "t",
-    "adaptive_p": "a",
-    "infill": "i",
-}
-_ALIASES = {
-    "typical_p": "typ_p",
-    "typical": "typ_p",
-    "typ": "typ_p",
-    "nucleus": "top_p",
-    "temp": "temperature",
-}
-DEFAULT_SAMPLERS = tuple(name for name in SAMPLERS if name not in ("adaptive_p", "infill"))
-
-
-def _names(value: Any) -> Any:
-    """Names joined by ";", llama.cpp's letters, or a list of names; other spellings made ours."""
-    if isinstance(value, str):
-        letters = {letter: name for name, letter in SAMPLERS.items()}
-        is_short = set(value) <= letters.keys()
-        value = [letters[c] for c in value] if is_short else value.strip("; ").split(";")
-    if not isinstance(value, list):
-        return value
-    spelled = [v.strip().replace("-", "_") if isinstance(v, str) else v for v in value]
-    return tuple(_ALIASES.get(v, v) if isinstance(v, str) else v for v in spelled)
-
-
-def _are_biases(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(
-        (is_whole(token) or is_text(token))
-        and (bias is False or bias == -math.inf or is_number(bias))
-        for token, bias in value.items()
-    )
-
-
-def _bias_from_text(text: str) -> dict[int | str, float]:
-    """llama.cpp's form: token id or text, sign, number, such as 15043+1 or 15043-inf."""
-    at = max(text.rfind("+"), text.rfind("-"))
-    if at < 1:
-        raise ValueError
-    return {text[:at]: float(text[at:])}
-
-
-def _biases_from_json(value: Any) -> Any:
-    """A mapping in place of a list of [token, bias]."""
-    if isinstance(value, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int | str)
-        for pair in value
-    ):
-        return dict(value)
-    return value
-
-
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, Mapping | bool) or is_text(value)
-
-
-_ORDER = Kind("samplers", "a tuple", "A;B;C", are_texts, _names, _names)
-_BIASES = Kind(
-    "biases",
-    "a mapping of token ids or texts to numbers",
-    "TOKEN+N",
-    _are_biases,
-    _bias_from_text,
-    _biases_from_json,
-)
-_SCHEMA = Kind("schema", "a JSON Schema, as a mapping or a text,", "TEXT", _is_schema, read_text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +41,7 @@ class SamplingParams:
     """
 
     samplers: tuple[str, ...] = option(
-        _ORDER, DEFAULT_SAMPLERS, "the samplers and their order", choices=tuple(SAMPLERS)
+        ORDER, DEFAULT_SAMPLERS, "the samplers and their order", choices=tuple(SAMPLERS)
     )
     temperature: float = option(NUMBER, 0.8, "0 always takes the most likely token", -1.0, 1000.0)
     dynatemp_range: float = option(
@@ -192,7 +109,7 @@ class SamplingParams:
         NUMBER, 0.9, "adaptive-p: how long earlier tokens count", 0.0, 0.99
     )
     logit_bias: Mapping[int | str, float] | None = option(
-        _BIASES, None, "added to a token's logit, such as 15043+1; -inf bans it"
+        BIASES, None, "added to a token's logit, such as 15043+1; -inf bans it"
     )
     ignore_eos: bool = option(FLAG, False, "never draw the model's end of generation")
     min_tokens: int = option(
@@ -213,7 +130,7 @@ class SamplingParams:
         WHOLE, None, "report log-probabilities, with so many alternatives", 0, 100
     )
     json_schema: Mapping[str, Any] | bool | str | None = option(
-        _SCHEMA, None, "the answer is JSON of this schema; @FILE reads it"
+        SCHEMA, None, "the answer is JSON of this schema; @FILE reads it"
     )
     regex: str | None = option(
         TEXT, None, "the answer matches this regular expression; @FILE reads it"

@@ -36,6 +36,11 @@ def sequence(
     return Sequence(seq_id, tokens, len(tokens), SamplingParams(), score_from=score_from)
 
 
+def counts(chunks: list[Chunk]) -> dict[int, tuple[int, str]]:
+    """How many tokens of each sequence a step computes, and which logits."""
+    return {chunk.sequence.seq_id: (chunk.count, chunk.logits) for chunk in chunks}
+
+
 class Stingy(StepCost):
     """Lets two prompt tokens in beside every fourth step of decodes."""
 

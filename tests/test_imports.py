@@ -62,6 +62,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernels.formats",),
     ("kernels", "gguf_loader", "types", "config"),
     ("sampling_params",),
+    ("sampling_kinds",),
     ("options",),
     ("session_file", "token_file"),
     ("errors", "version", "linux", "paths", "old_folders", "new_file", "escapes"),
