@@ -1,11 +1,11 @@
 """Sizes and constants of a model, read from a file's metadata and checked. Knows no tensors."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
+from edgellm.models.activation_config import XIELU, read_gate_deviations, read_xielu
 from edgellm.models.altup_config import AltUpConfig, read_altup
 from edgellm.models.architecture import Architecture, NormKind
 from edgellm.models.cycles_config import CyclesConfig, read_cycles
@@ -14,31 +14,19 @@ from edgellm.models.keys import Keys
 from edgellm.models.latent_config import LatentConfig, read_latent
 from edgellm.models.recurrent_config import RecurrentConfig, read_recurrent
 from edgellm.models.registry import architecture, refuse_parts
-from edgellm.models.rope import RopeScaling, ScalingKind
+from edgellm.models.rope import RopeScaling
+from edgellm.models.rope_config import (
+    MAX_CONTEXT,
+    read_rope_base,
+    read_rope_scaling,
+    read_rotary_dim,
+)
 from edgellm.types import POOLINGS, Pooling
 
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20
-MAX_CONTEXT = 1 << 30
 DEFAULT_BUCKETS = 32  # of biases by distance
 UNSPECIFIED_POOLING = 0xFFFFFFFF  # -1, as some writers put it
-GEMMA_3N_DEVIATIONS = 1.6448533535003662  # 95 of 100 numbers are left out
-SCALING_KINDS: Mapping[str, ScalingKind] = {
-    "none": "none",
-    "linear": "linear",
-    "dynamic": "dynamic",
-    "yarn": "yarn",
-    "longrope": "longrope",
-}
-
-
-@dataclass(frozen=True)
-class XIELU:
-    """One layer's activation; see Builder.xielu."""
-
-    alpha_p: float
-    alpha_n: float
-    beta: float
 
 
 @dataclass(frozen=True)
@@ -163,13 +151,13 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
     )
     local_head_dim = keys.integer("attention.key_length_swa", 1, MAX_WIDTH, default=head_dim)
     value_dim = keys.integer("attention.value_length", 1, MAX_WIDTH, default=head_dim)
-    rotary_dim = _rotary_dim(keys, "rope.dimension_count", head_dim, head_dim)
+    rotary_dim = read_rotary_dim(keys, "rope.dimension_count", head_dim, head_dim)
     intermediate_size = tuple(
         width // row.feed_forward_divisor
         for width in keys.per_layer("feed_forward_length", num_layers, least, MAX_WIDTH)
     )
-    rope_scaling = _rope_scaling(keys, row, context_length)
-    rope_base = _rope_base(keys, row, head_dim)
+    rope_scaling = read_rope_scaling(keys, row, context_length)
+    rope_base = read_rope_base(keys, row, head_dim)
     norm, norm_eps = _norm(keys, row)
     causal = keys.boolean("attention.causal")
     return ModelConfig(
@@ -189,7 +177,7 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
         value_dim=value_dim,
         local_value_dim=keys.integer("attention.value_length_swa", 1, MAX_WIDTH, default=value_dim),
         rotary_dim=rotary_dim // row.rotary_divisor,
-        local_rotary_dim=_rotary_dim(
+        local_rotary_dim=read_rotary_dim(
             keys, "rope.dimension_count_swa", local_head_dim, min(rotary_dim, local_head_dim)
         ),
         rope_base=rope_base,
@@ -232,8 +220,8 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
         or row.per_layer_input_width,
         relative_buckets=_relative_buckets(keys),
         leading_dense_layers=keys.integer("leading_dense_block_count", 0, MAX_LAYERS, default=0),
-        xielu=_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
-        gate_deviations=_gate_deviations(keys, row, num_layers),
+        xielu=read_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
+        gate_deviations=read_gate_deviations(keys, row, num_layers),
         altup=read_altup(keys) if row.altup else None,
         cycles=read_cycles(keys, num_layers) if row.cycles else None,
         recurrent=recurrent,
@@ -284,70 +272,9 @@ def _norm(keys: Keys, row: Architecture) -> tuple[NormKind, float]:
     return kind, keys.number(rms if kind in ("rms", "plain_rms") else layer, 0, 1)
 
 
-def _rope_base(keys: Keys, row: Architecture, head_dim: int) -> float:
-    """The base that the file gives, raised where it asks for that (NTK-aware scaling)."""
-    base = keys.number("rope.freq_base", 1.0001, 1e12, default=10000.0)
-    alpha = keys.optional_number("rope.scaling.alpha") if row.ntk_alpha else None
-    return base if alpha is None else base * alpha ** (head_dim / max(head_dim - 2, 1))
-
-
-def _gate_deviations(keys: Keys, row: Architecture, num_layers: int) -> tuple[float | None, ...]:
-    """What files of before the key leave out is that of the first ten layers of Gemma 3n."""
-    key = "activation_sparsity_scale"
-    if not row.altup:
-        return (None,) * num_layers
-    if not keys.has(key):
-        return tuple(GEMMA_3N_DEVIATIONS if layer < 10 else None for layer in range(num_layers))
-    # Where nothing is to be left out, the file says minus infinity.
-    values = keys.numbers(key, num_layers, finite=False)
-    return tuple(value if math.isfinite(value) else None for value in values)
-
-
-def _rotary_dim(keys: Keys, key: str, head_dim: int, default: int) -> int:
-    """How many dimensions of a head are rotated; 0 in a file says nothing."""
-    rotary_dim = keys.integer(key, 0, head_dim, default=default) or default
-    if rotary_dim % 2:
-        raise keys.refuse(key, rotary_dim, "an even number")
-    return rotary_dim
-
-
 def _softcap(keys: Keys, key: str, default: float | None) -> float | None:
     """Only families that have a cap read the key: writers fill it in for all."""
     return None if default is None else keys.number(key, 0, 1e6, default=default) or None
-
-
-def _xielu(keys: Keys, num_layers: int) -> tuple[XIELU, ...]:
-    """Files carry what training learned, of which both curvatures are made. These keys have no
-    architecture's name. Source: Huang and Schlag 2024.
-    """
-    lists = (keys.numbers(name, num_layers) for name in ("alpha_p", "alpha_n", "beta"))
-    return tuple(
-        XIELU(_softplus(alpha_p), beta + _softplus(alpha_n), beta)
-        for alpha_p, alpha_n, beta in zip(*lists, strict=True)
-    )
-
-
-def _softplus(x: float) -> float:
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
-def _rope_scaling(keys: Keys, row: Architecture, context_length: int) -> RopeScaling:
-    kind = keys.file.string(f"{keys.prefix}.rope.scaling.type") or "linear"
-    if kind not in SCALING_KINDS:
-        raise keys.refuse("rope.scaling.type", repr(kind), " or ".join(SCALING_KINDS))
-    default = keys.number("rope.scale_linear", 0, 1e6, default=1.0)
-    return RopeScaling(
-        kind=SCALING_KINDS[kind],
-        factor=keys.number("rope.scaling.factor", 0, 1e6, default=default) or 1.0,
-        original_context=keys.integer(
-            "rope.scaling.original_context_length", 1, MAX_CONTEXT, default=context_length
-        ),
-        attention_factor=keys.optional_number("rope.scaling.attn_factor") or 1.0,
-        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, default=row.yarn_beta_fast),
-        beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, default=1.0),
-        truncate=row.yarn_truncate,
-        log_multiplier=keys.number("rope.scaling.yarn_log_multiplier", 0, 1e3, default=0.0),
-    )
 
 
 def _windows(keys: Keys, row: Architecture, num_layers: int) -> tuple[int | None, ...]:

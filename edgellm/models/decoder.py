@@ -18,6 +18,7 @@ from edgellm.models.config import ModelConfig, read_config
 from edgellm.models.convolution import gated_short_convolution
 from edgellm.models.cycles import cycling_layers
 from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
+from edgellm.models.embedding import embedding
 from edgellm.models.experts import expert_mlp
 from edgellm.models.experts_beside import experts_beside_layer, experts_beside_mlp
 from edgellm.models.experts_of_groups import experts_of_groups
@@ -26,14 +27,13 @@ from edgellm.models.latent import latent_attention
 from edgellm.models.lightning import lightning_attention
 from edgellm.models.mtp import MTPHead, head_tensor, record_head
 from edgellm.models.per_layer_inputs import per_layer_inputs, with_layer_input
-from edgellm.models.pooled_head import tells_types
-from edgellm.models.recorder import Recorder, vector
+from edgellm.models.recorder import Recorder
 from edgellm.models.registry import architecture
 from edgellm.models.relative import relative_attention
 from edgellm.models.rwkv import channel_mix, time_mix
 from edgellm.models.rwkv6 import data_dependent_time_mix
 from edgellm.models.state_space import mamba, mamba2_beside_attention
-from edgellm.models.weights import Weights, rows_of
+from edgellm.models.weights import Weights
 
 Block = Callable[[Recorder, int, Value], Value]
 
@@ -122,7 +122,7 @@ def _recorded(
     b = r.builder
     vocab_size = _vocab_size(file)
     table = r.weights.matrix("token_embd.weight", vocab_size, config.hidden_size)
-    x = _embedding(r, table)
+    x = embedding(r, table)
     r.per_layer_inputs = per_layer_inputs(r, x, vocab_size)
     if config.altup is not None:
         x = altup_layers(r, config.altup, x)
@@ -153,35 +153,6 @@ def _logits(r: Recorder, x: Value, table: Weight, name: str = "output") -> Value
     return logits if cap is None else r.builder.softcap(logits, cap)
 
 
-def _embedding(r: Recorder, table: Weight) -> Value:
-    """Rows of the table, with learned positions and a norm where the file has them.
-
-    Where a file tells types of tokens apart, all are of the first, but for those of a second text.
-    """
-    b = r.builder
-    x = b.embed(table, r.architecture.embedding_factor(r.config))
-    if r.has("token_types"):
-        rows = r.weights.shape("token_types.weight")[1:] or (1,)
-        types = r.weights.matrix_float32("token_types.weight", rows[0], r.config.hidden_size)
-        x = b.add_columns(x, rows_of(types, 0, 1))
-        if tells_types(r.weights, r.config):
-            first, second = types.data.view(np.float32)[:2]
-            x = b.add_direction(x, vector("token_types (second)", second - first), len(r.adapters))
-    if r.has("position_embd"):
-        trained = r.config.context_length
-        if r.context_length > trained:
-            raise GGUFError(
-                f"the model has learned {trained} positions, a context of {r.context_length} is "
-                f"asked for: give a context of at most {trained}"
-            )
-        positions = r.weights.matrix("position_embd.weight", trained, r.config.hidden_size)
-        x = b.add(x, b.embed_positions(positions))
-    if r.architecture.plain_embedding_norm:
-        x = b.rms_norm(x, None, r.config.norm_eps)
-    norm = "token_embd_norm"
-    return x if r.architecture.output_norm == norm else r.optional_norm(x, norm)
-
-
 def _layers(r: Recorder, x: Value) -> Value:
     """All of them, as often as the model runs through them."""
     for loop in range(r.config.loops):
@@ -194,14 +165,14 @@ def _layers(r: Recorder, x: Value) -> Value:
 def _loop(r: Recorder, x: Value) -> Value:
     b, halved_every = r.builder, r.config.recurrent.sizes.get("rescale_every_n_layers")
     layer_of = _skipping_layer if r.architecture.may_skip else _layer
-    embedding = x
+    embedded = x
     for layer in range(r.config.num_layers):
         x = with_layer_input(r, layer, layer_of(r, layer, x))
         weight = r.weights.optional_vector(f"blk.{layer}.layer_output_scale.weight", 1)
         if weight is not None:
             scale = float(weight.data.view(np.float32)[0, 0])
             if r.architecture.adds_embedding:
-                x = b.add(x, b.multiply(embedding, scale))
+                x = b.add(x, b.multiply(embedded, scale))
             else:
                 x = b.multiply(x, scale)
         if halved_every and (layer + 1) % halved_every == 0:

@@ -8,7 +8,7 @@ import pytest
 from edgellm.gguf_loader import open_gguf
 from edgellm.kernels.reference import activation
 from edgellm.models import read_config
-from edgellm.models.config import GEMMA_3N_DEVIATIONS
+from edgellm.models.activation_config import GEMMA_3N_DEVIATIONS
 from tests.gguf_writer import Tensor
 from tests.models.recipes.dense import PER_LAYER
 from tests.models.recipes.parts import (
