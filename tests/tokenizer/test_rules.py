@@ -1,5 +1,9 @@
 """The pre-tokenizer rules: the words each one makes, and that none is lost on the way."""
 
+import json
+from itertools import pairwise
+from pathlib import Path
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -263,7 +267,21 @@ def test_corners(name: str, text: str, words: str) -> None:
     assert "|".join(RULES[name].split(text)) == words
 
 
+# What llama.cpp b11434 makes of texts: for names set apart by spaces, where the pieces of each end.
+# It writes the first "▁" of mmbert elsewhere.
+PIECES = json.loads(Path(__file__).with_name("pieces.json").read_text())
+ENDS = {name: ends for names, ends in PIECES["ends"].items() for name in names.split()}
+
+
+@pytest.mark.parametrize("name", sorted(ENDS))
+def test_pieces_are_those_of_llama_cpp(name: str) -> None:
+    for text, ends in zip(PIECES["texts"], ENDS[name], strict=True):
+        bounds = [0, *map(int, ends.split()), len(text)]
+        assert list(RULES[name].split(text)) == [text[a:b] for a, b in pairwise(bounds)]
+
+
 def test_every_rule_is_tested() -> None:
+    assert {*ENDS, "mmbert"} == set(RULES)
     assert {*WORDS, *" ".join(ALIKE.values()).split()} == set(RULES)
 
 
