@@ -112,10 +112,6 @@ class ChatApp(App[None]):
         view = self.transcript.focused_view
         return None if view is None else self.chat.messages.get(view.message.id)
 
-    def show_sidebar(self, shown: bool) -> None:
-        self.sidebar.set_class(not shown, "-hidden")
-        self.sidebar.set_class(shown, "-shown")
-
     async def show_settings(self, shown: bool) -> None:
         if shown:
             await self.settings_panel.open()
@@ -254,11 +250,6 @@ class ChatApp(App[None]):
         self.settings_panel.show(self.chat.conversation.settings, advised)
 
     # The list of conversations.
-
-    async def show_archived(self, archived: bool) -> None:
-        self.listing.is_archived = archived
-        await self.listing.draw()
-        self.show_sidebar(True)
 
     @on(ConversationList.Searched)
     async def _search(self, event: ConversationList.Searched) -> None:

@@ -17,7 +17,7 @@ from tests.tui.scripted import ScriptedClient, ScriptedEngine, ScriptedLibrary
 
 P = ParamSpec("P")
 
-WAIT = 60.0  # seconds; machines that are busy with other things are slow
+WAIT = 120.0  # seconds; machines that are busy with other things are slow
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ import gc
 import re
 import shutil
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.tui.piloted import asynchronous
+from tests.tui.piloted import WAIT, asynchronous
 
 aiohttp = pytest.importorskip("aiohttp", reason="the extra `web` is not installed")
 pytest.importorskip("textual_serve", reason="the extra `web` is not installed")
@@ -82,7 +83,7 @@ async def test_only_the_printed_address_opens_it_and_once(tmp_path: Path) -> Non
         with pytest.raises(WSServerHandshakeError):
             await other.ws_connect(ticket, headers=headers)
         async with owner.ws_connect(ticket + "?width=80&height=24", headers=headers) as socket:
-            message = await asyncio.wait_for(socket.receive(), 60)
+            message = await asyncio.wait_for(socket.receive(), WAIT)
             assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT)
         with pytest.raises(WSServerHandshakeError):
             await owner.ws_connect(ticket, headers=headers)
@@ -118,26 +119,29 @@ async def test_a_browser_shows_it(tmp_path: Path) -> None:
 
 async def page_says(session: ClientSession, port: str, wanted: str) -> None:
     """Waits until the class of the page's body is the one wanted: its terminal shows something."""
-    async with session.get(f"http://{HOST}:{port}/json") as answer:
-        pages = [entry for entry in await answer.json() if entry["type"] == "page"]
+    pages: list[dict[str, str]] = []
+    end = time.monotonic() + WAIT
+    while not pages:
+        assert time.monotonic() < end, "the browser has no page"
+        async with session.get(f"http://{HOST}:{port}/json") as answer:
+            pages = [entry for entry in await answer.json() if entry["type"] == "page"]
     ask = {
         "id": 1,
         "method": "Runtime.evaluate",
         "params": {"expression": "document.body.className"},
     }
     async with session.ws_connect(pages[0]["webSocketDebuggerUrl"]) as tools:
-        for _ in range(300):
+        end = time.monotonic() + WAIT
+        said = ""
+        while wanted not in said.split():
+            assert time.monotonic() < end, f"the page's body has class {said!r}"
+            await asyncio.sleep(0.1)
             await tools.send_json(ask)
             said = (await tools.receive_json())["result"]["result"].get("value", "")
-            if wanted in said.split():
-                return
-            await asyncio.sleep(0.1)
-    raise AssertionError(f"the page's body has class {said!r}")
 
 
 async def until(condition: Callable[[], object]) -> None:
-    for _ in range(600):
-        if condition():
-            return
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
         await asyncio.sleep(0.05)
-    raise AssertionError("it never came to that")

@@ -32,7 +32,7 @@ async def show(app: "ChatApp", conversation: int) -> None:
 
 
 async def search(app: "ChatApp", text: str) -> None:
-    app.show_sidebar(True)
+    app.sidebar.open(True)
     field = app.query_one("#search", Input)
     field.value = text
     field.focus()
@@ -71,7 +71,9 @@ async def archive(app: "ChatApp", _: str) -> None:
 
 
 async def archived(app: "ChatApp", _: str) -> None:
-    await app.show_archived(not app.listing.is_archived)
+    app.listing.is_archived = not app.listing.is_archived
+    await app.listing.draw()
+    app.sidebar.open(True)
 
 
 async def remove(app: "ChatApp", _: str) -> None:

@@ -24,13 +24,13 @@ def submit(app: "ChatApp", text: str) -> None:
 
 
 async def ask(app: "ChatApp", text: str) -> None:
-    """Sends a question. What cannot be sent stays in the editor."""
+    """Sends a question. What cannot be sent stays in the editor, before what was typed since."""
     try:
         content = await asyncio.to_thread(attach, text.strip())
         if app.chat.conversation.model is None:
             raise RequestError("choose a model first: Ctrl+L lists them")
     except EdgeLLMError:
-        app.editor.put(text)
+        app.editor.put("\n".join(filter(None, (text, app.editor.text))))
         raise
     await app.session.stop(app.chat)
     app.history.tell(Store.say, text)

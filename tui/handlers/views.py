@@ -45,7 +45,7 @@ async def think(app: "ChatApp", level: str) -> None:
 
 
 async def chats(app: "ChatApp", _: str) -> None:
-    app.show_sidebar(not app.sidebar.display)
+    app.sidebar.open(not app.sidebar.display)
 
 
 async def raw(app: "ChatApp", _: str) -> None:

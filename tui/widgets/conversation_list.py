@@ -44,6 +44,11 @@ class ConversationList(Vertical):
         yield Static(classes="none")
         yield self._list
 
+    def open(self, is_open: bool) -> None:
+        """On a narrow screen it is closed until it is opened, on a wide one open until closed."""
+        self.set_class(not is_open, "-hidden")
+        self.set_class(is_open, "-shown")
+
     def show(
         self,
         conversations: Iterable[Conversation],

@@ -8,6 +8,8 @@ from textual.widgets import TextArea
 from edgellm.tui.attachments import mention, pasted_path
 from edgellm.tui.widgets.completions import Completions
 
+_MOST_PASTED = 100_000  # characters; more fits few contexts, and long lines make each key slow
+
 # Handled with the letters, not as bindings, which would overtake letters typed just before.
 _KEYS = {
     "enter": "submit",
@@ -119,7 +121,16 @@ class Editor(TextArea):
 
     async def _on_paste(self, event: events.Paste) -> None:
         """A path that is pasted alone is attached."""
-        if path := pasted_path(event.text):
+        length = len(event.text)
+        if length > _MOST_PASTED:
+            event.prevent_default()
+            event.stop()
+            self.notify(
+                f"{length:,} characters are more than the {_MOST_PASTED:,} that can be pasted:"
+                " attach a file with @",
+                severity="warning",
+            )
+        elif path := pasted_path(event.text):
             event.prevent_default()
             event.stop()
             self.insert(mention(path) + " ")

@@ -9,6 +9,7 @@ from edgellm.tui.screens.help import HelpScreen
 from edgellm.tui.screens.models import ModelScreen
 from edgellm.tui.screens.raw_prompt import RawPromptScreen
 from edgellm.tui.themes import THEMES
+from edgellm.tui.widgets.status_bar import StatusBar
 from tests.tui.piloted import app_of, asynchronous, chatting, counting, notices, say, until
 
 
@@ -43,6 +44,17 @@ async def test_settings(tmp_path: Path) -> None:
         await say(pilot, "hi")
         params = client.requests[0].params
         assert (params.temperature, params.top_k) == (0.5, 7)
+
+
+@asynchronous
+async def test_what_lies_over_a_small_chat_leaves_the_status_in_sight(tmp_path: Path) -> None:
+    async with chatting(tmp_path, size=(60, 20)) as pilot:
+        app = app_of(pilot)
+        status = app.query_one(StatusBar)
+        for key, panel in (("ctrl+t", app.settings_panel), ("ctrl+b", app.sidebar)):
+            await pilot.press(key)
+            await until(pilot, lambda panel=panel: panel.region.height)
+            assert panel.region.bottom == status.region.y == 19
 
 
 @asynchronous
