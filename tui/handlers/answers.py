@@ -101,6 +101,7 @@ async def compare(app: "ChatApp", argument: str) -> None:
     settings = parse_assignment(argument) if "=" in argument else {}
     model = conversation.model if settings else argument
     await app.session.stop(app.chat)
+    before = app.chat.conversation.head
     pair = [Message("assistant", parent=parent, finish_reason=None, model=conversation.model)]
     pair.append(Message("assistant", parent=parent, finish_reason=None, model=model))
     for message in pair:
@@ -111,12 +112,15 @@ async def compare(app: "ChatApp", argument: str) -> None:
         app.session.begin(app.chat, pair[1], model, **settings),
     )
 
-    async def keep(chosen: int) -> None:
-        app.chat.change(head=generations[chosen].message.id)
+    async def decided(chosen: int | None) -> None:
+        """Without a choice both end, and are branches beside the answer that was there."""
+        if chosen is None:
+            await app.session.stop(app.chat)
+        app.chat.change(head=before if chosen is None else generations[chosen].message.id)
         app.desk.save()
         await app.refresh_chat()
 
-    app.ask(CompareScreen(generations, titles), keep)
+    app.push_screen(CompareScreen(generations, titles), decided)
 
 
 async def alternatives(app: "ChatApp", _: str) -> None:

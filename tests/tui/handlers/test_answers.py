@@ -91,6 +91,24 @@ async def test_compare_settings_and_keep_one(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_a_comparison_that_is_closed_leaves_the_answer_that_was_there(tmp_path: Path) -> None:
+    client = counting()
+    async with chatting(tmp_path, client) as pilot:
+        await say(pilot, "hi")
+        app = app_of(pilot)
+        head = app.chat.conversation.head
+        client.gate.clear()
+        await say(pilot, "/compare temperature=0")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
+        await until(pilot, lambda: client.running == 2)
+        await pilot.press("escape")
+        await until(pilot, lambda: client.running == 0)
+        await until(pilot, lambda: app.chat.conversation.head == head)
+        assert texts(pilot) == ["hi", "answer 1"]
+        await until(pilot, lambda: app.transcript.views[-1].place == (1, 3))
+
+
+@asynchronous
 async def test_compare_models(tmp_path: Path) -> None:
     client = counting()
     async with chatting(tmp_path, client) as pilot:
