@@ -119,7 +119,13 @@ def checked_pooling(model: LoadedModel, pooling: str | None) -> Pooling:
 def one_text(model: LoadedModel, prompt: str | Seq[int], truncate: bool = False) -> Text:
     """A text as tokens. truncate: a longer one is cut before the token that ends it."""
     tokenizer, most = model.tokenizer, model.info.context_length
-    ids = tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+    if not isinstance(prompt, str):
+        ids = list(prompt)
+    elif truncate:
+        ids = tokenizer.encode(model.beginning(prompt))
+    else:
+        model.refuse_long(prompt)
+        ids = tokenizer.encode(prompt)
     if len(ids) <= most:
         return Text(ids)
     if not truncate:
@@ -134,13 +140,15 @@ def two_texts(model: LoadedModel, query: str, document: str) -> Text:
     By the file's own template, or with the tokens that end a text between and behind them.
     """
     tokenizer, template = model.tokenizer, model.rerank_template
+    for text in (query, document):
+        model.refuse_long(text)
     if template is not None:
-        text = Text(tokenizer.encode(_filled(template, query, document), add_special=False))
+        both = Text(tokenizer.encode(_filled(template, query, document), add_special=False))
     else:
-        text = Text(*tokenizer.encode_pair(query, document))
-    if len(text.ids) > model.info.context_length:
-        raise ContextOverflow(len(text.ids), model.info.context_length)
-    return text
+        both = Text(*tokenizer.encode_pair(query, document))
+    if len(both.ids) > model.info.context_length:
+        raise ContextOverflow(len(both.ids), model.info.context_length)
+    return both
 
 
 def _filled(template: str, query: str, document: str) -> str:

@@ -132,6 +132,12 @@ class LoadedModel:
             if least > self.info.context_length:
                 raise ContextOverflow(least, self.info.context_length, at_least=True)
 
+    def beginning(self, text: str) -> str:
+        """All of a text that the context could have room for, and more, for one that is cut."""
+        if len(text) <= _LONG:
+            return text
+        return text[: 2 * self.info.context_length * self._longest_token]
+
     @cached_property
     def _longest_token(self) -> int:
         """Bytes, and so at least as many as characters."""

@@ -11,7 +11,14 @@ from edgellm.server.answers import Answer, Limits, collect, llama_timings, steps
 from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import entries
-from edgellm.server.prompts import RUN_FIELDS, Prompt, read_prompts, request_for
+from edgellm.server.prompts import (
+    RUN_FIELDS,
+    Prompt,
+    read_prompts,
+    refuse_long,
+    request_for,
+    texts_of,
+)
 from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES as _LIMITS, cuts, limits_of, suffix_limit
 from edgellm.types import (
@@ -59,6 +66,7 @@ async def infill(call: Call) -> Reply:
             SourceFile(f.read(e, "filename", str, "tmp"), f.read(e, "text", str, "")) for e in extra
         ),
     )
+    refuse_long(*texts_of(hole))
     filled = await call.service.client.fim_prompt(
         hole, params.max_tokens, suffix_limit(call), info.name
     )

@@ -7,6 +7,7 @@ from edgellm.errors import ContextOverflow, RequestError
 from edgellm.server import fields as f
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.metrics import exposition
+from edgellm.server.prompts import refuse_long
 from edgellm.server.routes import Call, Plain, Reply, Route, refused
 from edgellm.server.service import RETRY_AFTER
 from edgellm.types import Message, SamplingParams
@@ -65,8 +66,10 @@ async def metrics(call: Call) -> Reply:
 
 async def tokenize(call: Call) -> Reply:
     info = await call.service.model(f.read(call.fields, "model", str))
+    text = f.read(call.fields, "content", str, "")
+    refuse_long(text)
     ids = await call.service.client.tokenize(
-        f.read(call.fields, "content", str, ""),
+        text,
         f.read(call.fields, "add_special", bool, False),
         f.read(call.fields, "parse_special", bool, True),
         info.name,

@@ -11,6 +11,7 @@ from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.server.failures import Failure
+from edgellm.server.prompts import refuse_long, texts_of
 from edgellm.server.routes import LINES, Call, Family, Reply, Route, Stream, json_line
 from edgellm.types import Hole, LoadOptions, Message, Messages, Pooling, Request
 from edgellm.wire import decode, encode, encode_error, encode_event
@@ -68,8 +69,10 @@ async def details(call: Call) -> Reply:
 
 
 async def tokenize(call: Call) -> Reply:
+    text = _field(call, "text", str, "")
+    refuse_long(text)
     return await call.service.client.tokenize(
-        _field(call, "text", str, ""),
+        text,
         _field(call, "add_special", bool, True),
         _field(call, "parse_special", bool, True),
         _field(call, "model", str),
@@ -101,8 +104,10 @@ async def chat_ids(call: Call) -> Reply:
 
 
 async def fim_prompt(call: Call) -> Reply:
+    hole = _field(call, "hole", Hole, Hole("", ""))
+    refuse_long(*texts_of(hole))
     filled = await call.service.client.fim_prompt(
-        _field(call, "hole", Hole, Hole("", "")),
+        hole,
         _field(call, "max_tokens", int),
         _field(call, "suffix_limit", int),
         _field(call, "model", str),

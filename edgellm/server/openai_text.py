@@ -12,7 +12,13 @@ from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import finite, token_texts
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.openai_chat import DONE, finish_reason
-from edgellm.server.prompts import RUN_FIELDS, read_prompts, request_for
+from edgellm.server.prompts import (
+    RUN_FIELDS,
+    read_prompts,
+    refuse_long,
+    request_for,
+    texts_of,
+)
 from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES, cuts, limits_of, suffix_limit
 from edgellm.types import Hole, ModelInfo, Request, TokenLogprob
@@ -68,6 +74,7 @@ async def _requests(call: Call, info: ModelInfo) -> tuple[list[Request], Mapping
     if suffix:
         prefix = f.read(call.fields, "prompt", str, "")
         hole, most = Hole(prefix, suffix), params.max_tokens
+        refuse_long(*texts_of(hole))
         filled = await call.service.client.fim_prompt(hole, most, suffix_limit(call), info.name)
         return [request_for(call, info, filled.token_ids, params)], cuts(filled)
     prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)

@@ -7,12 +7,31 @@ from typing import Any
 from edgellm.client import Client
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
+from edgellm.server.failures import Refusal
 from edgellm.server.routes import Call
-from edgellm.types import ModelInfo, Request, SamplingParams
+from edgellm.types import Hole, ModelInfo, Request, SamplingParams
 
 Prompt = str | tuple[int, ...]
 RUN_FIELDS = ("keep_alive", "keep_prompt", "lora")  # what `request_for` reads
+MAX_TEXT = 1 << 20  # characters
 _MAX_PROMPTS = 64
+
+
+def refuse_long(*texts: str) -> None:
+    """Refusal for more text than is made tokens at once where no context bounds it: letters without
+    a blank between them take long, and much memory."""
+    length = sum(map(len, texts))
+    if length > MAX_TEXT:
+        raise Refusal(
+            413,
+            "invalid_request_error",
+            f"{length} characters of text: at most {MAX_TEXT} are taken at once, send it in parts",
+        )
+
+
+def texts_of(hole: Hole) -> tuple[str, ...]:
+    """All text around a hole."""
+    return (hole.prefix, hole.suffix, hole.prompt, *(file.text for file in hole.files))
 
 
 def request_for(
@@ -63,6 +82,7 @@ async def _prompt(client: Client, value: Any, model: str) -> Prompt:
         return value
     if not isinstance(value, list) or not all(_is_id(v) or isinstance(v, str) for v in value):
         raise RequestError("the prompt is neither text nor a list of token ids", "prompt")
+    refuse_long(*(item for item in value if isinstance(item, str)))
     ids: list[int] = []
     for i, item in enumerate(value):
         if isinstance(item, str):

@@ -98,6 +98,9 @@ def test_ollama(server: Running) -> None:
     assert long["prompt_eval_count"] == CONTEXT
     assert long["embeddings"] == vectors(server, ["a " * (CONTEXT - 2)])
     assert "context" in refused(server, "/api/embed", input="a " * CONTEXT, truncate=False)
+    longer = "a " * (1 << 20)  # of which most is never made tokens
+    assert asked(server, "/api/embed", input=longer)["embeddings"] == long["embeddings"]
+    assert "at least" in refused(server, "/api/embed", input=longer, truncate=False)
     assert asked(server, "/api/show")["capabilities"] == ["embedding"]
 
 
@@ -109,6 +112,8 @@ def test_rerank(server: Running) -> None:
     assert scores == sorted(scores, reverse=True) and sorted(places) == [0, 1, 2, 3]
     assert places.index(0) + 1 == places.index(3)  # the same text, in the order given
     assert answer["object"] == "list" and answer["usage"]["prompt_tokens"] > 12
+    longer = ["a " * (1 << 20)]
+    assert "at least" in refused(server, "/rerank", model="scorer", query="a", documents=longer)
     best = asked(server, "/rerank", model="scorer", query="a", documents=documents, top_n=2)
     assert best["results"] == answer["results"][:2]
     tei = asked(

@@ -14,6 +14,7 @@ from tests.server.test_guard import post, raw
 MESSAGES = [{"role": "user", "content": "hi"}]
 CALL = {"id": "x", "type": "function", "function": {"name": "f", "arguments": "[" * 100_000}}
 MAX_BODY = 8 << 20
+ENDLESS = "a" * ((1 << 20) + 1)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,26 @@ def test_a_prompt_that_cannot_fit_is_not_read(
         assert "at least" in answer["error"]["message"]
     said = [{"role": "user", "content": "a" * (2 << 20)}]
     assert server.ask("POST", "/v1/chat/completions", {"messages": said})[0] == 400
+
+
+@pytest.mark.parametrize(
+    "path, fields",
+    [
+        ("/tokenize", {"content": ENDLESS}),
+        ("/completion", {"prompt": [1, ENDLESS]}),
+        ("/infill", {"input_prefix": ENDLESS}),
+        ("/infill", {"input_extra": [{"text": ENDLESS}]}),
+        ("/v1/completions", {"prompt": "a", "suffix": ENDLESS}),
+        ("/edgellm/v1/tokenize", {"text": ENDLESS}),
+        ("/edgellm/v1/fim_prompt", {"hole": {"prefix": "a", "suffix": ENDLESS}}),
+    ],
+)
+def test_no_more_text_is_made_tokens_than_takes_a_moment(
+    server: Running, monkeypatch: pytest.MonkeyPatch, path: str, fields: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("tests.mock_model.ByteTokenizer.encode", None)
+    status, answer = server.ask("POST", path, fields)
+    assert status == 413 and "at most 1048576" in str(answer)
 
 
 @pytest.mark.parametrize("way", ["length", "chunked"])
