@@ -8,8 +8,8 @@ from edgellm.constraints import Words, compile_constraint
 from edgellm.dialects import Tools, dialect_of, plan, read_tools, thinking_of
 from edgellm.errors import RequestError
 from edgellm.types import SamplingParams
+from tests.dialects.cases import CASES, Case
 from tests.dialects.reading import TOOLS, details, given_tools
-from tests.dialects.test_reading import CASES, Case
 from tests.mock_model import EOG, VOCAB_SIZE, ByteTokenizer
 
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
