@@ -37,7 +37,7 @@ async def ask():
 async def of_a_child():
     async with await ChildClient.start((sys.executable, "-c", sys.argv[2])) as child:
         return await child.models()
-print(asyncio.run(asyncio.wait_for(ask(), 120)), asyncio.run(asyncio.wait_for(of_a_child(), 120)))
+print(asyncio.run(asyncio.wait_for(ask(), 600)), asyncio.run(asyncio.wait_for(of_a_child(), 600)))
 """
 CHILD = f"{TAKEN_AWAY}\nsys.exit(main(['serve', '--private', *sys.argv[1:]]))"
 

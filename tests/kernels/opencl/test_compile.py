@@ -20,8 +20,8 @@ from edgellm.kernels.opencl.sources import KernelKey, program_text
 from edgellm.kernels.opencl.variant import GPU, Variant
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import Program
+from tests.kernels.cpu.cases import CASES, Maker
 from tests.kernels.cpu.programs import VOCABULARY, normal, random_weight, rows_of, storage
-from tests.kernels.cpu.test_parity import CASES, Maker
 
 CLANG = shutil.which("clang")
 pytestmark = pytest.mark.skipif(CLANG is None, reason="no clang here")

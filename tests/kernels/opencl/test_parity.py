@@ -10,7 +10,8 @@ from hypothesis import Phase, given, settings, strategies as st
 from edgellm.kernels.opencl import OpenCLBackend
 from edgellm.kernels.opencl.ops import LOWERINGS
 from edgellm.kernels.ops import Builder
-from tests.kernels.cpu.test_parity import CASES, Maker, full_precision_gelu, run_both
+from tests.kernels.cpu.cases import CASES, Maker
+from tests.kernels.cpu.test_parity import full_precision_gelu, run_both
 
 __all__ = ["full_precision_gelu"]  # a fixture that pytest finds here
 
