@@ -11,6 +11,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
+from threading import current_thread, main_thread
 
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +37,33 @@ def _pool(count: int, weights: int) -> Executor:
     if count == 1 or weights <= _FEW:
         return ThreadPoolExecutor(count)
     # Not forked: the engine's threads may hold locks.
-    return ProcessPoolExecutor(count, get_context("spawn"), _begin)
+    pool = ProcessPoolExecutor(count, get_context("spawn"), _begin)
+    try:
+        with _signals_later():  # a process that is half started would complain of them
+            for _ in range(count):
+                pool.submit(int)
+    except BaseException:
+        pool.shutdown()
+        raise
+    return pool
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Signals that end us do so behind the block, where Python handles them."""
+    seen: list[int] = []
+    before = {}
+    if current_thread() is main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(signal.getsignal(number)):
+                before[number] = signal.signal(number, lambda number, frame: seen.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for told in seen:
+        signal.raise_signal(told)
 
 
 def _begin() -> None:

@@ -52,3 +52,15 @@ def test_one_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
         waiting = pool.submit(signal.pause)
         os.kill(pid, signal.SIGKILL)
         waiting.result()
+
+
+def test_signals_wait_until_processes_are_started() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), module._signals_later():
+            signal.raise_signal(signal.SIGINT)
+            passed = True
+        assert passed
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
