@@ -53,6 +53,8 @@ class Connection(H11Protocol):
 
         False where it must go through them: the body has not begun, or its reader is slow.
         """
+        if self.transport.is_closing():  # nobody reads it, as the request will be told
+            return True
         cycle = self.cycle
         can_write = cycle.response_started and not (cycle.disconnected or self.flow.write_paused)
         if not can_write or not data:  # a chunk of nothing would be the end

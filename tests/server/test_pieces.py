@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, strategies as st
 
+from edgellm.server.protocol import Connection
 from edgellm.server.routes import TextFrame, json_line, server_sent, typed_server_sent
 from tests.server.conftest import SAID
 from tests.server.serving import Running
@@ -53,6 +54,22 @@ def unchunked(body: bytes) -> bytes:
         if not length:
             assert body == b""
             return found
+
+
+class Gone:
+    """A transport whose reader has gone."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> None:
+        raise AssertionError("nobody reads it")
+
+
+def test_nothing_is_written_to_who_has_gone() -> None:
+    connection = Connection.__new__(Connection)
+    connection.transport = Gone()  # type: ignore[assignment]
+    assert connection.write_piece(b"x")
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
