@@ -30,6 +30,8 @@ class Executable:
         self._program, self._plan, self._library, self._team = program, plan, library, team
         self._waits = waits(plan.calls)
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
+        self._parts = aligned_bytes(layout.PARTS_BYTES)
+        self._parts[: 8 * layout.PART_COUNTS] = 0
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
         self._step_address = self._step.ctypes.data
         self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
@@ -80,6 +82,7 @@ class Executable:
         self._step[layout.NUM_ADAPTERS] = batch.adapter_scales.shape[1]
         self._step[layout.BLOCKS_PER_SEQ] = batch.block_tables.shape[-1]
         self._step[layout.SCRATCH] = self._scratch.ctypes.data
+        self._step[layout.PARTS] = self._parts.ctypes.data
         counts = {"tokens": batch.num_tokens, "outputs": outputs}
         self._views = {
             name: self._view(name)[: counts[value.rows], : value.width]

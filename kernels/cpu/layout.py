@@ -20,6 +20,7 @@ SCRATCH = 10  # SCRATCH_BYTES for each thread
 QUERY_START = 11
 ADAPTER_SCALES = 12  # float32 (rows, adapters)
 NUM_ADAPTERS = 13
+PARTS = 14  # PARTS_BYTES that all threads see: PART_COUNTS words that are 0 between ops, and room
 STEP_WORDS = 16
 
 # The op table: the kernel's address, then its args. WAIT is 1 where all threads must have finished
@@ -36,6 +37,8 @@ LARGE_BYTES = 1 << 22
 FREE_PART = 4
 
 SCRATCH_BYTES = 1 << 20
+PARTS_BYTES = 1 << 25
+PART_COUNTS = 4096
 LINE = 64  # bytes of a cache line
 MAX_HEAD_DIM = 1024
 MAX_POSITION = 1 << 30

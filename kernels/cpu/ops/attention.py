@@ -5,24 +5,32 @@ for a query row, and tiles merge in order. Nothing else enters a row's arithmeti
 depend on its position alone.
 
 Work is cut into items of up to MAX_ROWS query rows: some tokens of one sequence times the query
-heads of one KV head, or some of them, whose keys and values are read together.
+heads of one KV head, or some of them, whose keys and values are read together. Where that makes
+too few items for the threads, a long context is cut into parts of some tiles: each leaves what its
+tiles give in memory that all threads see, and who finishes the last part merges them.
 """
 
 import numpy as np
 
+from edgellm.kernels.cpu.atomics import atomic_add, atomic_store
 from edgellm.kernels.cpu.layout import (
     ACTIVATION_BLOCK,
     ACTIVATION_BYTES,
     BLOCK_TABLES,
     BLOCKS_PER_SEQ,
+    LINE,
     MAX_HEAD_DIM,
     NUM_SEQS,
     NUM_TOKENS,
+    PART_COUNTS,
+    PARTS,
+    PARTS_BYTES,
     POSITIONS,
     QUERY_START,
     SCRATCH,
     SCRATCH_BYTES,
 )
+from edgellm.kernels.cpu.ops.attention_merge import finish_row, merge_row
 from edgellm.kernels.cpu.ops.attention_tile import (
     AHEAD_AT,
     HIGHS_AT,
@@ -41,59 +49,16 @@ from edgellm.kernels.cpu.ops.attention_tile import (
     TILE_BLOCKS,
     make_tile,
 )
-from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, number as number_of
+from edgellm.kernels.cpu.ops.common import f32, i32, inline, number as number_of, split
 from edgellm.kernels.cpu.ops.quantize import quantize_row
 from edgellm.kernels.cpu.ops.shares import next_item
-from edgellm.kernels.cpu.simd import (
-    first_lane,
-    load_f32_head,
-    pointer,
-    splat_f32,
-    store_f32_head,
-)
+from edgellm.kernels.cpu.simd import pointer
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import ATTENTION_TILE
 
 MAX_TOKENS = 32  # of one item
 ZERO = np.float32(0.0)
-ONE = np.float32(1.0)
-
-
-@inline
-def merge_row(out, width, maxima, sums, row, part, largest, total, is_first):
-    """Adds one tile's result to a row's: out (width floats), maxima[row], sums[row]."""
-    old, new = ZERO, ONE
-    if is_first:
-        maxima[row] = largest
-        sums[row] = total
-    else:
-        both = max(maxima[row], largest)
-        old = first_lane(exp(splat_f32(maxima[row] - both)))
-        new = first_lane(exp(splat_f32(largest - both)))
-        maxima[row] = both
-        sums[row] = sums[row] * old + total * new
-    before, after = splat_f32(old), splat_f32(new)
-    for i in range(0, width, 8):
-        rest = min(8, width - i)
-        value = load_f32_head(part + 4 * i, rest)
-        if not is_first:
-            value = load_f32_head(out + 4 * i, rest) * before + value * after
-        store_f32_head(out + 4 * i, value, rest)
-
-
-@inline
-def finish_row(out, width, largest, total, sinks, head):
-    """Divides by the sum, to which a sink adds one more key of value zero."""
-    factor = ONE
-    if sinks:
-        sink = f32(sinks, head)
-        both = max(largest, sink)
-        factor = first_lane(exp(splat_f32(largest - both)))
-        total = total * factor + first_lane(exp(splat_f32(sink - both)))
-    scale = splat_f32(factor / total)
-    for i in range(0, width, 8):
-        rest = min(8, width - i)
-        store_f32_head(out + 4 * i, load_f32_head(out + 4 * i, rest) * scale, rest)
+LINE_FLOATS = LINE // 4
 
 
 @inline
@@ -104,6 +69,29 @@ def oldest_key(position, window, chunked):
     if chunked:
         return position // window * window
     return max(0, position + 1 - window)
+
+
+@inline
+def cut(args, step, threads, count, tiles):
+    """How to cut the work of a sequence of `count` tokens whose keys lie in so many tiles: tokens
+    and heads of an item, and the most parts of its tiles.
+    """
+    per_group = args[7] // args[8]
+    heads = min(per_group, MAX_ROWS)
+    tokens = max(1, min(MAX_TOKENS, MAX_ROWS // heads))
+    groups = args[8] * ((per_group + heads - 1) // heads)
+    items = groups * max(step[NUM_SEQS], (step[NUM_TOKENS] + tokens - 1) // tokens)
+    if threads == 1 or items >= 2 * threads:
+        return tokens, heads, 1
+    if items * tiles >= 2 * threads:
+        return tokens, heads, (4 * threads + items - 1) // items
+    wanted = (2 * threads + items - 1) // items
+    tokens = max(1, min(tokens, (count + wanted - 1) // wanted))
+    items = items * ((count + tokens - 1) // tokens)
+    if items < threads:
+        wanted = (threads + items - 1) // items
+        heads = min(heads, (per_group + wanted - 1) // wanted)
+    return tokens, heads, 1
 
 
 def make_attention(key_type, value_type):
@@ -145,6 +133,77 @@ def make_attention(key_type, value_type):
                 lowest, highest = min(lowest, lows[row]), max(highest, highs[row])
         return lowest, highest
 
+    @inline
+    def run_tile(args, step, scratch, table, token, kv_head, heads, rows, number, newest, length):
+        """Max, sum and output of a tile for each row; newest: the last key that any row sees."""
+        key, before = number * ATTENTION_TILE, number * TILE_BLOCKS
+        low, high = bounds(args, step, scratch, token, heads, rows, key, length)
+        tile(
+            scratch, args[4], args[5], table + 4 * before, newest // BLOCK_SIZE + 1 - before,
+            args[8], kv_head, rows, args[9], args[10], low, high, number_of(args[11]),
+            number_of(args[13]), args[17],
+        )  # fmt: skip
+
+    @inline
+    def use_slots(scratch, rows, slots, slot_bytes):
+        """Has the rows of a tile put their outputs to slots, `slot_bytes` apart."""
+        outputs = pointer(scratch + OUTPUT_ROWS_AT, np.int64)
+        for row in range(rows):
+            outputs[row] = slots + row * slot_bytes + LINE
+
+    @inline
+    def keep_tile(scratch, rows, slots, slot_bytes):
+        """Puts what belongs to the outputs of a tile in front of them."""
+        maxima = pointer(scratch + MAXIMA_AT, np.float32)
+        sums = pointer(scratch + SUMS_AT, np.float32)
+        for row in range(rows):
+            kept = pointer(slots + row * slot_bytes, np.float32)
+            kept[0], kept[1] = maxima[row], sums[row]
+
+    @inline
+    def take_tile(scratch, rows, slots, slot_bytes):
+        """What keep_tile kept."""
+        maxima = pointer(scratch + MAXIMA_AT, np.float32)
+        sums = pointer(scratch + SUMS_AT, np.float32)
+        for row in range(rows):
+            kept = pointer(slots + row * slot_bytes, np.float32)
+            maxima[row], sums[row] = kept[0], kept[1]
+
+    @inline
+    def merge_tile(args, step, scratch, token, kv_head, first, heads, rows, number):
+        """Adds a tile to the results of all rows that see any of it."""
+        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
+        maxima = pointer(scratch + MAXIMA_AT, np.float32)
+        sums = pointer(scratch + SUMS_AT, np.float32)
+        run_maxima = pointer(scratch + RUN_MAXIMA_AT, np.float32)
+        run_sums = pointer(scratch + RUN_SUMS_AT, np.float32)
+        outputs = pointer(scratch + OUTPUT_ROWS_AT, np.int64)
+        for row in range(rows):
+            if lows[row] == highs[row]:
+                continue
+            at = token + row // heads
+            oldest = oldest_key(i32(step[POSITIONS], at), args[12], args[18])
+            head = kv_head * (args[7] // args[8]) + first + row % heads
+            merge_row(
+                args[2] + 4 * (at * args[3] + head * args[10]), args[10], run_maxima, run_sums, row,
+                outputs[row], maxima[row], sums[row], number == oldest // ATTENTION_TILE,
+            )  # fmt: skip
+
+    @inline
+    def finish(args, scratch, token, kv_head, first, heads, rows):
+        """The rows' results, as float32 and, where wanted, int8."""
+        run_maxima = pointer(scratch + RUN_MAXIMA_AT, np.float32)
+        run_sums = pointer(scratch + RUN_SUMS_AT, np.float32)
+        width = args[10]
+        for row in range(rows):
+            head = kv_head * (args[7] // args[8]) + first + row % heads
+            at = token + row // heads
+            place = args[2] + 4 * (at * args[3] + head * width)
+            finish_row(place, width, run_maxima[row], run_sums[row], args[14], head)
+            if args[15]:
+                record = head * width // ACTIVATION_BLOCK * ACTIVATION_BYTES
+                quantize_row(place, args[15] + at * args[16] + record, width)
+
     def attention(args, step, thread, threads):
         """args: q, q stride, output, output stride, key cache, value cache, group, heads,
         kv heads, head_dim, value_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0,
@@ -153,69 +212,74 @@ def make_attention(key_type, value_type):
         """
         kv_heads, value_dim = args[8], args[10]
         per_group = args[7] // kv_heads
-        heads = min(per_group, MAX_ROWS)
-        groups = step[NUM_TOKENS] * kv_heads
-        if groups < threads:  # too few for all threads: heads of one group are shared out, too
-            each = (threads + groups - 1) // groups
-            heads = min(heads, (per_group + each - 1) // each)
-        splits = (per_group + heads - 1) // heads
-        tokens = max(1, min(MAX_TOKENS, MAX_ROWS // heads))
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
-        run_maxima = pointer(scratch + RUN_MAXIMA_AT, np.float32)
-        run_sums = pointer(scratch + RUN_SUMS_AT, np.float32)
-        maxima = pointer(scratch + MAXIMA_AT, np.float32)
-        sums = pointer(scratch + SUMS_AT, np.float32)
-        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
-        item, own_item = 0, thread
+        slot_bytes = LINE * (1 + (value_dim + LINE_FLOATS - 1) // LINE_FLOATS)
+        item, own_item, cut_items, room = 0, thread, 0, 8 * PART_COUNTS
         for sequence in range(step[NUM_SEQS]):
             begin, end = i32(step[QUERY_START], sequence), i32(step[QUERY_START], sequence + 1)
             row_of_tables = args[6] * step[NUM_SEQS] + sequence
             table = step[BLOCK_TABLES] + 4 * row_of_tables * step[BLOCKS_PER_SEQ]
-            length = i32(step[POSITIONS], end - 1) + 1 if begin < end else 0
+            if begin == end:
+                continue
+            length = i32(step[POSITIONS], end - 1) + 1
+            oldest = oldest_key(i32(step[POSITIONS], begin), args[12], args[18])
+            span = (length - 1) // ATTENTION_TILE + 1 - oldest // ATTENTION_TILE
+            tokens, heads, wanted = cut(args, step, threads, end - begin, span)
+            splits = (per_group + heads - 1) // heads
             for token in range(begin, end, tokens):
                 count = min(tokens, end - token)
-                for part in range(kv_heads * splits):
-                    item += 1
-                    if item - 1 != own_item:
-                        continue
-                    own_item = next_item(args, own_item, threads)
-                    kv_head, first = part // splits, part % splits * heads
+                oldest = oldest_key(i32(step[POSITIONS], token), args[12], args[18])
+                newest = min(i32(step[POSITIONS], token + count - 1) + args[19], length - 1)
+                start = oldest // ATTENTION_TILE
+                tiles = newest // ATTENTION_TILE + 1 - start
+                size = tiles * count * heads * slot_bytes
+                for group in range(kv_heads * splits):
+                    slots, parts = step[PARTS] + room, min(wanted, tiles)
+                    if parts > 1 and (room + size > PARTS_BYTES or cut_items == PART_COUNTS):
+                        parts = 1
+                    done = pointer(step[PARTS] + 8 * cut_items, np.int64)
+                    if parts > 1:
+                        room += size
+                        cut_items += 1
+                    kv_head, first = group // splits, group % splits * heads
                     used = min(heads, per_group - first)
-                    rows = prepare(args, scratch, token, count, kv_head, first, used)
-                    start = oldest_key(i32(step[POSITIONS], token), args[12], args[18])
-                    newest = i32(step[POSITIONS], token + count - 1) + args[19]
-                    newest = min(newest, length - 1)
-                    for number in range(start // ATTENTION_TILE, newest // ATTENTION_TILE + 1):
-                        low, high = bounds(
-                            args, step, scratch, token, used, rows, number * ATTENTION_TILE, length
-                        )
-                        done = number * TILE_BLOCKS
-                        tile(
-                            scratch, args[4], args[5], table + 4 * done,
-                            newest // BLOCK_SIZE + 1 - done, kv_heads, kv_head, rows, args[9],
-                            value_dim, low, high, number_of(args[11]), number_of(args[13]),
-                            args[17],
-                        )  # fmt: skip
-                        for row in range(rows):
-                            if lows[row] == highs[row]:
-                                continue
-                            place = token + row // used
-                            oldest = oldest_key(i32(step[POSITIONS], place), args[12], args[18])
-                            head = kv_head * per_group + first + row % used
-                            merge_row(
-                                args[2] + 4 * (place * args[3] + head * value_dim), value_dim,
-                                run_maxima, run_sums, row,
-                                scratch + OUTPUTS_AT + 4 * MAX_HEAD_DIM * row,
-                                maxima[row], sums[row], number == oldest // ATTENTION_TILE,
+                    for part in range(parts):
+                        item += 1
+                        if item - 1 != own_item:
+                            continue
+                        own_item = next_item(args, own_item, threads)
+                        rows = prepare(args, scratch, token, count, kv_head, first, used)
+                        tile_bytes = rows * slot_bytes
+                        from_tile, to_tile = split(tiles, part, parts)
+                        for i in range(from_tile, to_tile):
+                            at = slots + i * tile_bytes
+                            if parts > 1:
+                                use_slots(scratch, rows, at, slot_bytes)
+                            run_tile(
+                                args, step, scratch, table, token, kv_head, used, rows, start + i,
+                                newest, length,
                             )  # fmt: skip
-                    for row in range(rows):
-                        head = kv_head * per_group + first + row % used
-                        at = token + row // used
-                        place = args[2] + 4 * (at * args[3] + head * value_dim)
-                        finish_row(place, value_dim, run_maxima[row], run_sums[row], args[14], head)
-                        if args[15]:
-                            record = head * value_dim // ACTIVATION_BLOCK * ACTIVATION_BYTES
-                            quantize_row(place, args[15] + at * args[16] + record, value_dim)
+                            if parts > 1:
+                                keep_tile(scratch, rows, at, slot_bytes)
+                            else:
+                                merge_tile(
+                                    args, step, scratch, token, kv_head, first, used, rows,
+                                    start + i,
+                                )  # fmt: skip
+                        if parts > 1:
+                            if atomic_add(done, 1) < parts - 1:
+                                continue
+                            atomic_store(done, 0)
+                            for i in range(tiles):
+                                key = (start + i) * ATTENTION_TILE
+                                bounds(args, step, scratch, token, used, rows, key, length)
+                                use_slots(scratch, rows, slots + i * tile_bytes, slot_bytes)
+                                take_tile(scratch, rows, slots + i * tile_bytes, slot_bytes)
+                                merge_tile(
+                                    args, step, scratch, token, kv_head, first, used, rows,
+                                    start + i,
+                                )  # fmt: skip
+                        finish(args, scratch, token, kv_head, first, used, rows)
 
     return attention
 

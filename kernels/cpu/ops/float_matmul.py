@@ -13,7 +13,7 @@ from edgellm.kernels.cpu.float_tile import (
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import SCRATCH, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.common import f32, inline
-from edgellm.kernels.cpu.ops.shares import first_share, next_share
+from edgellm.kernels.cpu.ops.shares import in_shares
 from edgellm.kernels.cpu.simd import (
     fma,
     load_bf16,
@@ -138,15 +138,11 @@ def _make_few(fmt):
                 row_bytes = wide * PARTIAL_BYTES
                 finish_tile(args, sums, row_bytes, PARTIAL_BYTES, row, rows, token, wide)
 
+    share = in_shares(by_rows)
+
     @inline
     def few(args, step, thread, threads):
-        rows, size = args[7], args[7] * args[6]
-        begin, end = first_share(rows, size, thread, threads)
-        while True:
-            by_rows(args, step, thread, begin, end)
-            begin, end = next_share(args, rows, size, threads)
-            if begin == end:
-                break
+        share(args, step, thread, threads, args[7], args[7] * args[6])
 
     return few
 
@@ -159,9 +155,10 @@ def _make_many(fmt):
     token_bytes, panel_rows = PANEL.record_bytes, PANEL.rows
 
     @inline
-    def by_panels(args, step, thread, begin, end):
-        """All tokens times rows [begin, end)."""
+    def some_panels(args, step, thread, first_panel, end_panel):
+        """All tokens times panels [first_panel, end_panel)."""
         tokens, x_bytes, whole = step[args[0]], args[2], args[8] // 8 * 8
+        begin, end = first_panel * panel_rows, min(end_panel * panel_rows, args[7])
         panel = step[SCRATCH] + thread * SCRATCH_BYTES
         sums = panel + PANEL_BYTES
         for t0 in range(0, tokens, TOKEN_BLOCK):
@@ -187,16 +184,12 @@ def _make_many(fmt):
                         t += 1
                 finish_tile(args, sums, PARTIAL_BYTES, token_bytes, row, rows, t0, count)
 
+    share = in_shares(some_panels)
+
     @inline
     def many(args, step, thread, threads):
-        rows, size = args[7], args[7] * args[6] * step[args[0]]
-        panels = (rows + panel_rows - 1) // panel_rows
-        begin, end = first_share(panels, size, thread, threads)
-        while True:
-            by_panels(args, step, thread, begin * panel_rows, min(end * panel_rows, rows))
-            begin, end = next_share(args, panels, size, threads)
-            if begin == end:
-                break
+        panels = (args[7] + panel_rows - 1) // panel_rows
+        share(args, step, thread, threads, panels, args[7] * args[6] * step[args[0]])
 
     return many
 

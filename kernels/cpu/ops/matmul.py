@@ -25,7 +25,7 @@ from edgellm.kernels.cpu.ops.panel import (
     clear,
     in_pieces,
 )
-from edgellm.kernels.cpu.ops.shares import first_share, next_share
+from edgellm.kernels.cpu.ops.shares import in_shares
 from edgellm.kernels.cpu.simd import load_f32, splat_f32, store_f32
 from edgellm.kernels.formats import by_id
 
@@ -54,21 +54,23 @@ def _make_by_strips(fmt, lanes, pieces):
     block_size, run = fmt.block_size, in_pieces(pieces, lanes, is_listed=False)
 
     @inline
-    def by_strips(args, step, thread, threads):
+    def some_strips(args, step, thread, begin, end):
+        """All tokens times strips [begin, end)."""
         tokens, rows, blocks = step[args[0]], args[7], args[8] // block_size
         sums = step[SCRATCH] + thread * SCRATCH_BYTES + SUMS_AT
-        strips, size = (rows + lanes - 1) // lanes, rows * args[6]
-        begin, end = first_share(strips, size, thread, threads)
-        while True:
-            for strip in range(begin, end):
-                first = lanes * strip
-                run(args[5], args[6], first, rows - 1, args[1], args[2], sums, blocks, 0, tokens)
-                bias = args[9] + 4 * first if args[9] else 0
-                y = args[3] + 4 * first
-                write_strip(sums, lanes, tokens, 4 * lanes, y, args[4], bias, args[10])
-            begin, end = next_share(args, strips, size, threads)
-            if begin == end:
-                break
+        for strip in range(begin, end):
+            first = lanes * strip
+            run(args[5], args[6], first, rows - 1, args[1], args[2], sums, blocks, 0, tokens)
+            bias = args[9] + 4 * first if args[9] else 0
+            y = args[3] + 4 * first
+            write_strip(sums, lanes, tokens, 4 * lanes, y, args[4], bias, args[10])
+
+    share = in_shares(some_strips)
+
+    @inline
+    def by_strips(args, step, thread, threads):
+        strips = (args[7] + lanes - 1) // lanes
+        share(args, step, thread, threads, strips, args[7] * args[6])
 
     return by_strips
 
@@ -79,9 +81,11 @@ def _make_by_panels(fmt, product):
     many, block_size, type_size = product.many, fmt.block_size, fmt.type_size
 
     @inline
-    def by_panels(args, step, thread, begin, end):
-        """All tokens times strips [begin, end)."""
+    def some_panels(args, step, thread, first_panel, end_panel):
+        """All tokens times panels [first_panel, end_panel)."""
         tokens, x_bytes, rows, columns = step[args[0]], args[2], args[7], args[8]
+        begin = first_panel * PANEL_STRIPS
+        end = min(end_panel * PANEL_STRIPS, (rows + LANES - 1) // LANES)
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
         sums = scratch + SUMS_AT
         for t0 in range(0, tokens, TOKEN_BLOCK):
@@ -118,17 +122,14 @@ def _make_by_panels(fmt, product):
                     at = sums + which * VECTOR_BYTES
                     write_strip(at, LANES, count, SUMS_BYTES, out, args[4], bias, args[10])
 
-    def share(args, step, thread, threads):
+    share = in_shares(some_panels)
+
+    def by_panels(args, step, thread, threads):
         strips, size = (args[7] + LANES - 1) // LANES, args[7] * args[6] * step[args[0]]
         panels = (strips + PANEL_STRIPS - 1) // PANEL_STRIPS
-        begin, end = first_share(panels, size, thread, threads)
-        while True:
-            by_panels(args, step, thread, begin * PANEL_STRIPS, min(end * PANEL_STRIPS, strips))
-            begin, end = next_share(args, panels, size, threads)
-            if begin == end:
-                break
+        share(args, step, thread, threads, panels, size)
 
-    return share
+    return by_panels
 
 
 def make_matmul(type_id):

@@ -33,6 +33,23 @@ def next_share(args, units, size, threads):
     return own + begin, own + end
 
 
+def in_shares(run):
+    """share(args, step, thread, threads, units, size): run(args, step, thread, begin, end) on parts
+    of an op's units until none is left. size: bytes of all units.
+    """
+
+    @inline
+    def share(args, step, thread, threads, units, size):
+        begin, end = first_share(units, size, thread, threads)
+        while True:
+            run(args, step, thread, begin, end)
+            begin, end = next_share(args, units, size, threads)
+            if begin == end:
+                break
+
+    return share
+
+
 @inline
 def next_item(args, item, threads):
     """Which item of an op a thread does after `item`, of items counted from 0; its first has its
