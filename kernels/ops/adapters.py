@@ -1,7 +1,8 @@
 """Ops that a sequence takes part in by its own scale: low-rank adapters, control vectors.
 
-The scale of adapter i for sequence s is Batch.adapter_scales[s, i]. A row whose scale is 0 passes
-as it is, to the bit, whatever other rows take.
+The scale of adapter i for sequence s is Batch.adapter_scales[s, i], from the position on that
+Batch.adapter_starts says, before it 0. A row whose scale is 0 passes as it is, to the bit, whatever
+other rows take.
 """
 
 from edgellm.kernels.ops.base import Recording
