@@ -30,7 +30,7 @@ _SOCKET = "engine.sock"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
-_BEHIND = 10  # steps of niceness: keys are answered while all cores compute
+_BEHIND = 5  # steps of niceness: keys are answered while all cores compute
 _LAST_WORDS = 2000  # bytes of what a crashed engine wrote last
 
 
