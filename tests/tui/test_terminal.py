@@ -73,15 +73,17 @@ def chat(smollm2: Path, tmp_path: Path) -> Iterator[Callable[[], Terminal]]:
 def test_type_stream_stop_regenerate_quit_reopen(chat: Callable[[], Terminal]) -> None:
     terminal = chat()
     terminal.wait(lambda screen: "of 8.2k" in screen)
-    terminal.press("/settings ignore-eos=true", "Enter")
+    # Long enough to be stopped, and short enough for the screen where nobody looks for a while.
+    for setting in ("ignore-eos=true", "max-tokens=1000", "temperature=0"):
+        terminal.press(f"/settings {setting}", "Enter")
     terminal.press("Write a very long story about the sea.", "Enter")
     terminal.wait(lambda screen: screen.count("tokens/s") == 2)
     terminal.press("Escape")
-    terminal.wait(lambda screen: "stopped" in screen)
+    terminal.wait(lambda screen: "Ctrl+G goes on" in screen)
     terminal.press("C-r")
     terminal.wait(lambda screen: "2/2" in screen and screen.count("tokens/s") == 2)
     terminal.press("Escape")
-    terminal.wait(lambda screen: "stopped" in screen)
+    terminal.wait(lambda screen: "Ctrl+G goes on" in screen)
     terminal.press("C-q")
     terminal.wait(lambda screen: "left with 0" in screen)
 
@@ -90,7 +92,7 @@ def test_type_stream_stop_regenerate_quit_reopen(chat: Callable[[], Terminal]) -
     terminal.press("/search the sea", "Enter")
     terminal.wait(lambda screen: "the sea" in screen and "Message" in screen)
     terminal.press("Enter")
-    terminal.wait(lambda screen: "2/2" in screen and "stopped" in screen)
+    terminal.wait(lambda screen: "2/2" in screen and "Ctrl+G goes on" in screen)
     terminal.press("M-Left")
     terminal.wait(lambda screen: "1/2" in screen)
     terminal.press("C-q")
