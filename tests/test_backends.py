@@ -11,7 +11,7 @@ import pytest
 
 from edgellm import backends
 from edgellm.backends import Audience, Backends, Row, backend_name
-from edgellm.errors import RequestError
+from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.cpu import limits
 
 
@@ -48,6 +48,18 @@ def test_names() -> None:
     with pytest.raises(RequestError, match="expected one of auto, cpu, opencl, reference") as found:
         backend_name("abacus")
     assert found.value.field == "backend"
+
+
+def test_without_a_library_for_opencl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pyopencl, or one that finds no loader of drivers: its import fails."""
+    for name in ("edgellm.kernels.opencl", "edgellm.kernels.opencl.devices"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(backends, "_may_have_drivers", lambda: True)
+    assert backend_name("auto") == "cpu" and backends.gpu_memory() is None
+    with pytest.raises(BackendError, match="needs pyopencl .*pip install .*or use --backend cpu"):
+        Backends(print).get("opencl")
+    with pytest.raises(BackendError, match="needs pyopencl"):
+        backends.gpu_memory("0")
 
 
 def test_who_loads_is_told_of_each_kernel_and_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """How many layers go to a GPU, from sizes alone."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -75,3 +77,61 @@ def test_the_smaller_memory_decides_on_the_cache(program: Program) -> None:
 def test_what_does_not_fit_is_refused_with_numbers(program: Program) -> None:
     with pytest.raises(BackendError, match="3 of 4 layers do not fit on the GPU: .* GiB"):
         place(program, LIMITS, TYPES, 3, host_memory=PLENTY, device_memory=1000)
+
+
+def shape(rows: int, columns: int, name: str) -> Weight:
+    """A matrix of halves that takes no memory, whatever its size."""
+    data = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (rows, 2 * columns), (0, 0))
+    return Weight(name, 1, rows, columns, data)
+
+
+@cache
+def model(hidden: int, layers: int, matrices: int) -> Program:
+    """A decoder whose heads share keys by fours."""
+    b = Builder()
+    x = b.embed(shape(32000, hidden, "token_embd.weight"))
+    for layer in range(layers):
+        k, v = (
+            b.matmul(x, shape(hidden // 4, hidden, f"blk.{layer}.{name}.weight"))
+            for name in ("attn_k", "attn_v")
+        )
+        x = b.attention(x, k, v, num_heads=hidden // 32, num_kv_heads=hidden // 128, scale=1.0)
+        for i in range(matrices):
+            x = b.matmul(x, shape(hidden, hidden, f"blk.{layer}.ffn_{i}.weight"))
+    return b.finish(logits=b.matmul(b.select_outputs(x), shape(32000, hidden, "output.weight")))
+
+
+CARDS = (0.5, 1, 2, 4, 8, 24)  # GiB
+# Width, layers, matrices; layers on each card at a context of 2,048 and of 32,768 tokens.
+MODELS = {
+    "0.1 GB": ((512, 30, 4), [30, 30, 30, 30, 30, 30], [23, 30, 30, 30, 30, 30]),
+    "1 GB": ((2048, 16, 6), [5, 13, 16, 16, 16, 16], [2, 6, 14, 16, 16, 16]),
+    "8 GB": ((4096, 32, 6), [0, 2, 7, 15, 31, 32], [0, 1, 4, 10, 21, 32]),
+    "70 GB": ((8192, 80, 6), [0, 0, 1, 3, 7, 25], [0, 0, 1, 2, 6, 19]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_cards_of_many_sizes(name: str) -> None:
+    """What is put on a card fits with all that it needs, and one layer more would not."""
+    sizes, short, long = MODELS[name]
+    program = model(*sizes)
+    per_token = sizes[0]  # bytes in each layer: a quarter of the width, twice, as halves
+    for context, expected in ((2048, short), (32768, long)):
+        limits = Limits(context, 2, 32, 512, 8, (None,))
+        for card, layers in zip(CARDS, expected, strict=True):
+            usable = int(0.9 * card * 2**30)
+            memory = {"host_memory": 1 << 40, "device_memory": usable}
+            if layers < sizes[1]:
+                with pytest.raises(BackendError, match="do not fit on the GPU"):
+                    place(program, limits, TYPES, layers + 1, **memory)
+            if not layers:
+                with pytest.raises(BackendError, match="do not fit on the GPU"):
+                    place(program, limits, TYPES, None, **memory)
+                continue
+            found = place(program, limits, TYPES, None, **memory)
+            assert found.gpu_layers == layers and found.second is not None
+            assert found.num_blocks[0] * 32 >= context
+            cached = found.num_blocks[0] * 32 * per_token * layers
+            scratch = scratch_bytes(found.second, limits)
+            assert found.device_weights + cached + scratch <= usable

@@ -10,7 +10,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from edgellm.errors import RequestError
+from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.opencl import OpenCLBackend, devices
 from edgellm.kernels.opencl.sources import KernelKey
@@ -45,6 +45,26 @@ def test_a_device_is_found_by_number_or_name(machine: None, wanted: str | None, 
 def test_another_one_is_refused_with_those_that_are_there(machine: None, wanted: str) -> None:
     with pytest.raises(RequestError, match=r"here are 0 \(Threads\), 1 \(Small card\), 2"):
         devices.choose(wanted)
+
+
+def _no_platform() -> None:
+    raise cl.LogicError("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+
+def _no_device() -> None:
+    raise cl.RuntimeError("clGetDeviceIDs failed: DEVICE_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "platforms", [list, _no_platform, lambda: [SimpleNamespace(get_devices=_no_device)]]
+)
+def test_drivers_that_are_missing_or_broken(
+    monkeypatch: pytest.MonkeyPatch, platforms: Any
+) -> None:
+    monkeypatch.setattr(cl, "get_platforms", platforms)
+    assert devices.found() == [] and not devices.has_gpu()
+    with pytest.raises(BackendError, match="no OpenCL device was found: install the driver"):
+        OpenCLBackend(None)
 
 
 @pytest.mark.parametrize(
