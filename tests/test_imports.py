@@ -65,7 +65,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sampling_kinds",),
     ("options",),
     ("session_file", "token_file"),
-    ("errors", "version", "linux", "paths", "old_folders", "new_file", "escapes"),
+    ("errors", "version", "linux", "paths", "old_folders", "new_file", "escapes", "signals"),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
 

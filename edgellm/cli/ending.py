@@ -4,9 +4,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import current_thread, main_thread
 from types import FrameType
 from typing import NoReturn
+
+from edgellm.signals import handled
 
 _NAMES = ("SIGTERM", "SIGHUP")  # Ctrl-C is an exception by itself
 
@@ -16,16 +17,9 @@ def leaves_nothing() -> Iterator[None]:
     """Within, signals that end a process raise SystemExit, with the code that shells expect, so
     that files which are not whole are deleted. No change outside of the main thread, where none
     can be made, and for signals that whoever started us has us ignore."""
-    before = {}
-    if current_thread() is main_thread():
-        for number in [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]:
-            if signal.getsignal(number) is signal.SIG_DFL:
-                before[number] = signal.signal(number, _leave)
-    try:
+    numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+    with handled(numbers, _leave, lambda own: own is signal.SIG_DFL):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:

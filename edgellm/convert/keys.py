@@ -106,6 +106,13 @@ def local_base(s: Settings) -> Keys:
     return {"rope.freq_base_swa": local} if local else {}
 
 
+def check_alibi(s: Settings) -> None:
+    """GGUFError where a family with biases by distance says that positions are told otherwise."""
+    name = "position_embedding_type"
+    if s.text(name) not in (None, "alibi"):
+        raise s.wrong(name, s.text(name), "alibi, as the family has it")
+
+
 def rotary(s: Settings, dim: int | None = None) -> Keys:
     """How positions become angles. dim: of a head that is rotated, if no share of it."""
     base = s.rope.optional_number("rope_theta")

@@ -11,11 +11,11 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
-from threading import current_thread, main_thread
 
 from threadpoolctl import threadpool_limits
 
 from edgellm.errors import BackendError
+from edgellm.signals import handled
 
 _FEW = 1 << 25  # weights that take no longer than it takes processes to start
 
@@ -52,16 +52,10 @@ def _pool(count: int, weights: int) -> Executor:
 def _signals_later() -> Iterator[None]:
     """Signals that end us do so behind the block, where Python handles them."""
     seen: list[int] = []
-    before = {}
-    if current_thread() is main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if callable(signal.getsignal(number)):
-                before[number] = signal.signal(number, lambda number, frame: seen.append(number))
-    try:
+    with handled(
+        (signal.SIGINT, signal.SIGTERM), lambda number, frame: seen.append(number), callable
+    ):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     for told in seen:
         signal.raise_signal(told)
 

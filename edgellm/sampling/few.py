@@ -9,9 +9,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate
 
+from edgellm.kernels.best.layout import MOST
 from edgellm.sampling_params import SamplingParams
 
-MOST_FEW = 128  # candidates
+MOST_FEW = MOST  # candidates: what is found in one pass
 
 Few = Callable[[list[float], SamplingParams], list[float]]
 

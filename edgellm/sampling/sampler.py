@@ -43,8 +43,8 @@ class Sampler:
         self._memory = fresh(params)
         self._ends = np.array(sorted(vocabulary.eog_ids), np.intp)
         banned = dict.fromkeys(vocabulary.eog_ids, -math.inf)
-        self._biases = dict(biases or {})
-        self._early_biases = {**self._biases, **banned}  # before the answer may end
+        self._biases = _Biases(biases or {})
+        self._early_biases = _Biases({**(biases or {}), **banned})  # before the answer may end
         self._min_tokens = math.inf if params.ignore_eos else params.min_tokens
         self._find = find
         self._kept = max(1, num_best(params) or 0)  # candidates after top-k, or the best one
@@ -59,9 +59,9 @@ class Sampler:
         others may be -inf. None: all may."""
         number = num_best(self._step.params)
         biases = self._early_biases if self._min_tokens > 0 else self._biases
-        if number is None or any(bias > 0 for bias in biases.values()):
+        if number is None or (biases.values > 0).any():
             return None
-        return number + len(biases)  # of which so many may be lowered
+        return number + len(biases.ids)  # of which so many may be lowered
 
     def sample(
         self,
@@ -76,7 +76,7 @@ class Sampler:
         if self._sought is not None and allowed is None:
             values, ids = self._find(logits, self._sought)
             biases = self._biases_at(num_generated)
-            return self._choose_few(*_biased(values, ids, biases), history)
+            return self._choose_few(*_biased(values, ids, biases.by_id), history)
         greedy(logits)  # an error when they are no numbers
         prepared = self._prepare(logits, num_generated, allowed)
         step = replace(self._step, history=history, end=self._likeliest_end(prepared))
@@ -105,7 +105,7 @@ class Sampler:
 
     def banned(self, num_generated: int) -> list[int]:
         """The tokens that are never drawn here."""
-        biases = self._biases_at(num_generated).items()
+        biases = self._biases_at(num_generated).by_id.items()
         return [token for token, bias in biases if bias == -math.inf]
 
     def penalised(
@@ -123,17 +123,17 @@ class Sampler:
             candidates = sampler(candidates, step)
         return candidates.logits
 
-    def _biases_at(self, num_generated: int) -> Mapping[int, float]:
+    def _biases_at(self, num_generated: int) -> "_Biases":
         return self._early_biases if num_generated < self._min_tokens else self._biases
 
     def _prepare(self, logits: Float32, num_generated: int, allowed: Allowed | None) -> Float32:
         """The logits with biases, bans and -inf for what is not allowed: where samplers begin."""
         biases = self._biases_at(num_generated)
-        if not biases and allowed is None:
+        if not len(biases.ids) and allowed is None:
             return logits
-        if biases:
+        if len(biases.ids):
             logits = logits.copy()
-            logits[list(biases)] += np.array(list(biases.values()), np.float32)
+            logits[biases.ids] += biases.values
         if allowed is not None:
             logits = np.where(allowed, logits, np.float32(-np.inf))
         if logits.max() == -np.inf:
@@ -145,6 +145,15 @@ class Sampler:
         if not len(ends) or ends.max() == -np.inf:
             return None
         return int(self._ends[ends.argmax()])
+
+
+class _Biases:
+    """What is added to the logits of some tokens: by id, and as arrays ids (n,), values (n,)."""
+
+    def __init__(self, by_id: Mapping[int, float]) -> None:
+        self.by_id = dict(by_id)
+        self.ids = np.array(list(by_id), np.intp)
+        self.values = np.array(list(by_id.values()), np.float32)
 
 
 _ALL_BANNED = "logit_bias or ignore_eos bans all tokens that may come next"

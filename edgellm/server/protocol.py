@@ -87,7 +87,6 @@ class Connection(H11Protocol):
         if not awaits_headers:
             scope = cast(dict[str, Any], self.scope)
             scope["extensions"] = {PIECE: self.write_piece}
-        if not awaits_headers:
             self._forget()
         elif self._deadline is None and self.timeout_keep_alive_task is None:
             self._deadline = self.loop.call_later(self.header_seconds, self._give_up)

@@ -252,11 +252,17 @@ async def test_long_conversations_show_their_end_first(tmp_path: Path) -> None:
         await until(pilot, lambda: int(texts(pilot)[0]) < first)
 
 
+def chat_of(texts: str) -> Chat:
+    """A chat of messages of the user, each a letter."""
+    chat = Chat()
+    for text in texts:
+        chat.put(Message("user", text, parent=chat.conversation.head))
+    return chat
+
+
 @asynchronous
 async def test_a_message_is_deleted_while_the_chat_is_drawn(tmp_path: Path) -> None:
-    chat = Chat()
-    for text in "abcd":
-        chat.put(Message("user", text, parent=chat.conversation.head))
+    chat = chat_of("abcd")
     async with chatting(tmp_path) as pilot:
         app = app_of(pilot)
         drawing = asyncio.create_task(app.open(chat))
@@ -271,9 +277,7 @@ async def test_a_message_is_deleted_while_the_chat_is_drawn(tmp_path: Path) -> N
 
 @asynchronous
 async def test_the_program_ends_while_all_is_drawn(tmp_path: Path) -> None:
-    chat = Chat()
-    for text in "abcd":
-        chat.put(Message("user", text, parent=chat.conversation.head))
+    chat = chat_of("abcd")
     async with chatting(tmp_path) as pilot:
         app = app_of(pilot)
         app.desk.show(chat)

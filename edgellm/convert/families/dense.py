@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgellm.convert.families.family import PAIRS, Family
+from edgellm.convert.families.family import PAIRS, TIED, Family
 from edgellm.convert.keys import Keys, decoder, log_multiplied, windows
 from edgellm.convert.moves import (
     as_named,
@@ -162,7 +162,6 @@ def _glm4v(s: Settings) -> Keys:
     return decoder(s) | with_sections(s)
 
 
-_TIED = {"tie_word_embeddings": True}
 _llama = Family("llama", moves=PAIRS)
 _baichuan_row = Family("baichuan", moves={r"self_attn\.W_pack\.": in_turn})
 _mistral = Family("llama", windowed, PAIRS, INNER, VISION)
@@ -212,8 +211,8 @@ ROWS: Mapping[str, Family] = {
     "BitNetForCausalLM": Family("bitnet", moves=_BITNET),
     "BaichuanForCausalLM": _baichuan_row,
     "BaiChuanForCausalLM": _baichuan_row,
-    "CohereForCausalLM": Family("command-r", _cohere, defaults=_TIED),
-    "Cohere2ForCausalLM": Family("cohere2", _cohere2, {r"\.bias$": zero_left_out}, defaults=_TIED),
+    "CohereForCausalLM": Family("command-r", _cohere, defaults=TIED),
+    "Cohere2ForCausalLM": Family("cohere2", _cohere2, {r"\.bias$": zero_left_out}, defaults=TIED),
     "Ernie4_5ForCausalLM": _ernie_row,
     "Ernie4_5_ForCausalLM": _ernie_row,
     "ExaoneForCausalLM": Family("exaone"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from edgellm.convert.families.family import Family
-from edgellm.convert.keys import CONTEXT, Keys, common, decoder, rotary
+from edgellm.convert.families.family import Family, own_activation
+from edgellm.convert.keys import CONTEXT, Keys, check_alibi, common, decoder, rotary
 from edgellm.convert.moves import Named, as_named, from_row, layer_of
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, reshaped, transposed
@@ -107,9 +107,7 @@ def _nomic_experts(name: str, weight: Weight, s: Settings) -> list[Named]:
 
 def _jina2(s: Settings) -> Keys:
     """Biases by distance, a gated block. Source: Guenther et al. 2023."""
-    if s.text("position_embedding_type") not in (None, "alibi"):
-        expected = "alibi, as the family has it"
-        raise s.wrong("position_embedding_type", s.text("position_embedding_type"), expected)
+    check_alibi(s)
     return _bert(s)
 
 
@@ -183,7 +181,7 @@ _neobert_row = Family(
     _neobert,
     renames={r"^model\.": ""},
     left=(r"^decoder\.", r"^(model\.)?freqs_cis$"),
-    implied=lambda config: {"hidden_act": None},
+    implied=own_activation,
 )
 _t5_row = Family(
     "t5encoder",

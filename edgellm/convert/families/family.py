@@ -28,6 +28,13 @@ EXPERTS: Mapping[str, Move] = {
     **FUSED_EXPERTS,
     r"\bexperts\.down_proj(\.weight)?$": as_named("{layer}.ffn_down_exps.weight"),
 }
+# Settings that a family's config.json leaves out.
+TIED: Mapping[str, Any] = {"tie_word_embeddings": True}
+
+
+def own_activation(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """For `implied`: the setting of the blocks' activation, which is the architecture's own."""
+    return {"hidden_act": None}
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ from statistics import NormalDist
 import numpy as np
 
 from edgellm.convert.families.dense import INNER, VISION
-from edgellm.convert.families.family import Family
+from edgellm.convert.families.family import TIED, Family
 from edgellm.convert.keys import Keys, decoder, local_base, windows
 from edgellm.convert.moves import Named, as_named, one_more
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, from_array, padded
 
 _NORMS = {r"norm\.weight$": one_more}
-_TIED = {"tie_word_embeddings": True}
 
 
 def _gemma2(s: Settings) -> Keys:
@@ -148,7 +147,7 @@ _gemma4_row = Family(
     _GEMMA4,
     INNER,
     _OTHER_SENSES,
-    defaults=_TIED,
+    defaults=TIED,
     extra=_unrotated,
     merges_over_characters=True,
 )
@@ -158,12 +157,12 @@ _gemma3n_row = Family(
     _3N,
     INNER,
     _OTHER_SENSES,
-    defaults=_TIED,
+    defaults=TIED,
 )
 
 ROWS: Mapping[str, Family] = {
-    "GemmaForCausalLM": Family("gemma", moves=_NORMS, defaults=_TIED),
-    "Gemma2ForCausalLM": Family("gemma2", _gemma2, _NORMS, defaults=_TIED),
+    "GemmaForCausalLM": Family("gemma", moves=_NORMS, defaults=TIED),
+    "Gemma2ForCausalLM": Family("gemma2", _gemma2, _NORMS, defaults=TIED),
     "Gemma3ForCausalLM": _gemma3_row,
     "Gemma3ForConditionalGeneration": _gemma3_row,
     "Gemma3TextModel": Family(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from edgellm.convert.families.dense import clamp
-from edgellm.convert.families.family import Family
+from edgellm.convert.families.family import TIED, Family
 from edgellm.convert.keys import Keys, common, decoder, windows
 from edgellm.convert.moves import Named, by_group, by_head, turned, unchanged
 from edgellm.convert.settings import Settings
@@ -78,7 +78,6 @@ def _starcoder2(s: Settings) -> Keys:
 
 
 MASKS = (r"\.attn\.(masked_)?bias$", r"\.attention\.(masked_)?bias$", r"\.rotary_emb\.")
-_TIED = {"tie_word_embeddings": True}
 
 ROWS: Mapping[str, Family] = {
     "BloomForCausalLM": Family(
@@ -86,13 +85,13 @@ ROWS: Mapping[str, Family] = {
         _bloom,
         {r"query_key_value": by_head},
         renames={r"^transformer\.": ""},
-        defaults={**_TIED, "seq_length": 2048},
+        defaults={**TIED, "seq_length": 2048},
     ),
     "FalconForCausalLM": Family(
         "falcon",
         _falcon,
         {r"query_key_value": by_group},
-        defaults={**_TIED, "max_position_embeddings": 2048},
+        defaults={**TIED, "max_position_embeddings": 2048},
         implied=_one_head_of_keys,
     ),
     "GPT2LMHeadModel": Family(
@@ -101,14 +100,14 @@ ROWS: Mapping[str, Family] = {
         {r"\.c_(attn|proj|fc)\.weight$": turned},
         renames={r"^(?!transformer\.|lm_head)": "transformer."},
         left=MASKS,
-        defaults=_TIED,
+        defaults=TIED,
     ),
     "GPTBigCodeForCausalLM": Family(
-        "starcoder", _starcoder, {r"\.c_attn\.": _fused_starcoder}, left=MASKS, defaults=_TIED
+        "starcoder", _starcoder, {r"\.c_attn\.": _fused_starcoder}, left=MASKS, defaults=TIED
     ),
     "GPTNeoXForCausalLM": Family("gptneox", _gptneox, {r"query_key_value": by_head}, left=MASKS),
-    "MptForCausalLM": Family("mpt", _mpt, defaults=_TIED),
+    "MptForCausalLM": Family("mpt", _mpt, defaults=TIED),
     "PhiForCausalLM": Family("phi2", _phi),
     "StableLmForCausalLM": Family("stablelm", _stablelm),
-    "Starcoder2ForCausalLM": Family("starcoder2", _starcoder2, defaults=_TIED),
+    "Starcoder2ForCausalLM": Family("starcoder2", _starcoder2, defaults=TIED),
 }

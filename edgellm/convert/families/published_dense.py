@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from edgellm.convert.families.dense import windowed
-from edgellm.convert.families.family import PAIRS, Family
+from edgellm.convert.families.family import PAIRS, TIED, Family
 from edgellm.convert.families.layered import up_to
 from edgellm.convert.families.older import MASKS
-from edgellm.convert.keys import Keys, decoder, rotary
+from edgellm.convert.families.varied import local_share
+from edgellm.convert.keys import Keys, check_alibi, decoder, rotary
 from edgellm.convert.moves import (
     Named,
     as_named,
@@ -46,9 +47,7 @@ def _codeshell_groups(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _jais(s: Settings) -> Keys:
     """Without rotation: biases by distance. Source: Sengupta et al. 2023."""
-    if s.text("position_embedding_type") not in (None, "alibi"):
-        expected = "alibi, as the family has it"
-        raise s.wrong("position_embedding_type", s.text("position_embedding_type"), expected)
+    check_alibi(s)
     return decoder(s)
 
 
@@ -159,11 +158,7 @@ def _spark(s: Settings) -> Keys:
     ):  # fmt: skip
         if s.value(name) != expected:
             raise s.wrong(name, s.value(name), str(expected).lower())
-    local = s.group("rope_parameters").group("sliding_attention")
-    share = local.optional_number("partial_rotary_factor")
-    return windowed(s) | {
-        "rope.dimension_count_swa": int(s.head_dim * (1.0 if share is None else share))
-    }
+    return windowed(s) | local_share(s)
 
 
 def _talkie(s: Settings) -> Keys:
@@ -188,7 +183,6 @@ def _other_way_round(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     yield name, from_floats(weight.origin, weight.shape, weight.natural, signed)
 
 
-_TIED = {"tie_word_embeddings": True}
 _TALKIE_NAMES = {
     r"^model\.blocks\.": "model.layers.",
     r"^model\.embed\.": "model.embed_tokens.",
@@ -220,7 +214,7 @@ _TALKIE = {
 
 ROWS: Mapping[str, Family] = {
     "CodeShellForCausalLM": Family(
-        "codeshell", _codeshell, left=MASKS, implied=_codeshell_groups, defaults=_TIED
+        "codeshell", _codeshell, left=MASKS, implied=_codeshell_groups, defaults=TIED
     ),
     "CogVLMForCausalLM": Family(
         "cogvlm",

@@ -77,9 +77,13 @@ def _minimax(s: Settings) -> Keys:
     if len(alphas) != 1 or betas != {1.0}:
         given = sorted(alphas), sorted(betas)
         raise s.wrong("layernorm_mlp_alpha", given, "one factor for all blocks, and betas of 1")
+    return decoder(s) | {"residual_scale": alphas.pop()} | _rotated(s)
+
+
+def _rotated(s: Settings) -> Keys:
+    """So many numbers of a head, where a setting says so."""
     rotated = s.optional_integer("rotary_dim")
-    keys = decoder(s) | {"residual_scale": alphas.pop()}
-    return keys | (rotary(s, rotated) if rotated else {})
+    return rotary(s, rotated) if rotated else {}
 
 
 _NORMED = (
@@ -104,10 +108,9 @@ def _minimax3(s: Settings) -> Keys:
         f"attention.indexer.{key}": sparse.optional_integer(old) or s.integer(new)
         for key, (old, new) in indexer.items()
     }
-    rotated = s.optional_integer("rotary_dim")
     return (
         keys
-        | (rotary(s, rotated) if rotated else {})
+        | _rotated(s)
         | leading(s)
         | {
             "feed_forward_length": s.integer("dense_intermediate_size", "intermediate_size"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgellm.convert.families.dense import granite
 from edgellm.convert.families.experts import SIGMOID, groups
-from edgellm.convert.families.family import EXPERTS, PAIRS, Family
+from edgellm.convert.families.family import EXPERTS, PAIRS, TIED, Family
 from edgellm.convert.keys import CONTEXT, Keys, common, decoder
 from edgellm.convert.moves import (
     Move,
@@ -25,7 +25,6 @@ from edgellm.convert.weight import Weight, reshaped
 from edgellm.gguf_loader import NewValue
 
 _ANY_LENGTH = 1 << 20
-_TIED = {"tie_word_embeddings": True}
 
 
 def _per_layer(s: Settings, present: list[bool]) -> NewValue:
@@ -247,7 +246,7 @@ _GRANITE: Mapping[str, Move] = {
 ROWS: Mapping[str, Family] = {
     "BambaForCausalLM": Family("granitehybrid", _bamba, {**PAIRS, **MAMBA2}),
     "NemotronHForCausalLM": Family(_nemotron_name, _nemotron, _NEMOTRON, implied=_as_many_layers),
-    "FalconMambaForCausalLM": Family("mamba", _mamba, MAMBA, defaults=_TIED),
+    "FalconMambaForCausalLM": Family("mamba", _mamba, MAMBA, defaults=TIED),
     "GraniteMoeHybridForCausalLM": Family(_granite_hybrid_name, _granite_hybrid, _GRANITE),
     "JambaForCausalLM": Family(
         "jamba",
@@ -257,8 +256,8 @@ ROWS: Mapping[str, Family] = {
             **EXPERTS,
         },
     ),
-    "Lfm2ForCausalLM": Family("lfm2", _lfm2, _CONV, defaults=_TIED),
-    "Lfm2MoeForCausalLM": Family("lfm2moe", _lfm2moe, _CONV, defaults=_TIED),
-    "MambaForCausalLM": Family("mamba", _mamba, MAMBA, defaults=_TIED),
+    "Lfm2ForCausalLM": Family("lfm2", _lfm2, _CONV, defaults=TIED),
+    "Lfm2MoeForCausalLM": Family("lfm2moe", _lfm2moe, _CONV, defaults=TIED),
+    "MambaForCausalLM": Family("mamba", _mamba, MAMBA, defaults=TIED),
     "Mamba2ForCausalLM": Family("mamba2", _mamba2, MAMBA2),
 }

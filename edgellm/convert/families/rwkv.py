@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgellm.convert.families.family import Family
+from edgellm.convert.families.family import Family, own_activation
 from edgellm.convert.keys import Keys
 from edgellm.convert.moves import Move, Named, as_named, then, times, turned, without_ones
 from edgellm.convert.settings import Settings
@@ -177,11 +177,6 @@ _RWKV7: Mapping[str, Move] = {
 }
 
 
-def _own_activations(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Setting of the blocks' activation, which is the architecture's own."""
-    return {"hidden_act": None}
-
-
 def _row(architecture: str, keys: Any, moves: Mapping[str, Move], letters: str) -> Family:
     shares = _numbered(letters, r"(?<=attention)\.x_{}$")
     return Family(
@@ -189,7 +184,7 @@ def _row(architecture: str, keys: Any, moves: Mapping[str, Move], letters: str) 
         keys,
         moves,
         renames={**_NAMES7, **shares, **_SUFFIX},
-        implied=_own_activations,
+        implied=own_activation,
     )
 
 

@@ -38,7 +38,7 @@ def leading(s: Settings) -> Keys:
     return {"leading_dense_block_count": dense} if kinds else {}
 
 
-def _local_share(s: Settings) -> Keys:
+def local_share(s: Settings) -> Keys:
     """Layers with a window may rotate another share of a head."""
     local = s.group("rope_parameters").group("sliding_attention")
     share = local.optional_number("partial_rotary_factor")
@@ -106,7 +106,7 @@ def _laguna(s: Settings) -> Keys:
     return (
         decoder(s)
         | windows(s)
-        | _local_share(s)
+        | local_share(s)
         | leading(s)
         | {
             "attention.head_count": np.array(heads, np.uint32),
