@@ -3,7 +3,9 @@ another one is refused. Knows no tensors."""
 
 from collections.abc import Mapping
 
+from edgellm.convert.keys import Keys
 from edgellm.convert.settings import Settings
+from edgellm.models.activation_config import NAMES
 from edgellm.models.registry import ARCHITECTURES
 
 _ACTIVATION = (
@@ -22,13 +24,24 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def check_fixed(settings: Settings, architecture: str) -> None:
-    """GGUFError for a setting whose value the architecture does not have."""
+def activation_key(settings: Settings, architecture: str) -> Keys:
+    """Of an architecture whose files name their activation, where it is another than usual.
+
+    GGUFError for an activation that the architecture does not have.
+    """
     row = ARCHITECTURES[architecture]
     name = next((n for n in _ACTIVATION if settings.text(n) is not None), None)
     given = settings.text(name) if name else None
-    if name and given and not row.xielu and row.activation not in _ACTIVATIONS.get(given, ()):
-        raise settings.wrong(name, given, f"{row.activation}, which is that of {architecture}")
+    if not name or not given or row.xielu or row.activation in _ACTIVATIONS.get(given, ()):
+        return {}
+    if row.names_activation and given in NAMES:
+        return {"hidden_activation": given}
+    raise settings.wrong(name, given, f"{row.activation}, which is that of {architecture}")
+
+
+def check_fixed(settings: Settings, architecture: str) -> None:
+    """GGUFError for another setting whose value the architecture does not have."""
+    row = ARCHITECTURES[architecture]
     for name in ("norm_topk_prob", "moe_renormalize"):
         if row.normalize_gates and not settings.flag(name, True):
             expected = f"true: {architecture} divides the weights of experts by their sum"

@@ -21,6 +21,7 @@ from edgellm.convert.weight import (
     reordered,
     reshaped,
     squeezed,
+    ternary,
     transposed,
 )
 from edgellm.errors import GGUFError
@@ -134,6 +135,11 @@ def plus(term: float) -> Move:
     """All numbers with a term added."""
     added = np.float32(term)
     return lambda name, weight, s: [(name, mapped(weight, lambda values: values + added))]
+
+
+def rounded_to_three(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
+    """Matrices that a model rounds to -1, 0 and 1 times a scale when it runs (BitNet)."""
+    yield name, ternary(weight)
 
 
 def zero_left_out(name: str, weight: Weight, s: Settings) -> Iterator[Named]:

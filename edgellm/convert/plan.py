@@ -15,7 +15,7 @@ from edgellm.convert.families import FAMILIES
 from edgellm.convert.families.family import Family, settings_of
 from edgellm.convert.families.refused import why_not
 from edgellm.convert.families.wrapped import WRAPPERS, inside, unwrapped
-from edgellm.convert.fixed import check_fixed
+from edgellm.convert.fixed import activation_key, check_fixed
 from edgellm.convert.keys import Keys, frequency_divisors
 from edgellm.convert.naming import named
 from edgellm.convert.packings import unpacked
@@ -92,7 +92,7 @@ def _plan(checkpoint: Checkpoint, type_of: Callable[[str, Weight], str]) -> Plan
     tensors = [
         Planned(name, found[name], type_of(name, found[name])) for name in sorted(found, key=_place)
     ]
-    own = family.keys(settings) | learned | pooled
+    own = family.keys(settings) | activation_key(settings, architecture) | learned | pooled
     keys = {
         name if name.startswith(_BARE) else f"{architecture}.{name}": value
         for name, value in _with_heads(own, settings.layers, naming.heads).items()

@@ -7,6 +7,7 @@ Knows no names of models.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -207,6 +208,28 @@ def mapped(
         natural or weight.natural,
         lambda rows: change(weight.floats(rows)),
     )
+
+
+def ternary(weight: Weight) -> Weight:
+    """-1, 0 and 1 times the mean magnitude of all its numbers, whichever is nearest.
+
+    Source: Ma et al. 2024 (The Era of 1-bit LLMs).
+    """
+    height = max(1, STRIP // max(1, weight.columns))
+
+    @cache
+    def scale() -> np.float32:
+        total = 0.0
+        for start in range(0, weight.rows, height):
+            rows = np.arange(start, min(weight.rows, start + height))
+            total += float(np.abs(weight.floats(rows)).sum(dtype=np.float64))
+        return np.float32(max(total / max(1, prod(weight.shape)), 1e-5))
+
+    def read(rows: Indices) -> Values:
+        values: Values = np.rint(weight.floats(rows) / scale()).clip(-1, 1) * scale()
+        return values
+
+    return from_floats(weight.origin, weight.shape, "TQ2_0", read)
 
 
 def transposed(weight: Weight) -> Weight:

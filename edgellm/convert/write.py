@@ -22,7 +22,17 @@ Watch = Callable[[int, int, str], None]  # (bytes written, bytes in all, name)
 AUTO = "auto"
 # What a file's types are as general.file_type: "mostly" that.
 FILE_TYPES = {
-    **{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "BF16": 32, "MXFP4": 38, "NVFP4": 39}
+    **{
+        "F32": 0,
+        "F16": 1,
+        "Q4_0": 2,
+        "Q4_1": 3,
+        "Q8_0": 7,
+        "BF16": 32,
+        "TQ2_0": 37,
+        "MXFP4": 38,
+        "NVFP4": 39,
+    }
 }
 TYPES = (AUTO, "F32", "F16", "BF16", "Q8_0")
 # Small matrices that are not multiplied with, or that choose: as GGUF files have them.

@@ -1,11 +1,21 @@
-"""Numbers that activations take layer by layer, from a file's metadata. Knows no tensors."""
+"""Activations, and numbers that they take layer by layer, from a file's metadata. Knows no
+tensors."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgellm.kernels.ops import Activation
 from edgellm.models.architecture import Architecture
 from edgellm.models.keys import Keys
 
+# By the names that files give: those of config.json, and of blocks with a gate.
+NAMES: Mapping[str, Activation] = {
+    **dict.fromkeys(("silu", "swish", "swiglu"), "silu"),
+    **dict.fromkeys(("gelu", "geglu"), "gelu"),
+    **dict.fromkeys(("relu", "reglu"), "relu"),
+    "relu2": "relu2",
+}
 GEMMA_3N_DEVIATIONS = 1.6448533535003662  # 95 of 100 numbers are left out
 
 
@@ -16,6 +26,17 @@ class XIELU:
     alpha_p: float
     alpha_n: float
     beta: float
+
+
+def read_activation(keys: Keys, row: Architecture) -> Activation:
+    """Of feed-forward blocks: the row's, unless the file names one and the row lets it."""
+    key = "hidden_activation"
+    name = keys.text(key) if row.names_activation else None
+    if name is None:
+        return row.activation
+    if name not in NAMES:
+        raise keys.refuse(key, repr(name), f"one of {', '.join(NAMES)}")
+    return NAMES[name]
 
 
 def read_xielu(keys: Keys, num_layers: int) -> tuple[XIELU, ...]:

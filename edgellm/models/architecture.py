@@ -120,6 +120,7 @@ class Architecture:
     experts where no key says one, 0 is none; None: the family has none, whatever the file says.
     alibi: largest bias per position of distance, 0 is none.
     embedding_factor, residual_factor, logit_factor: multiply embeddings, what blocks add, logits.
+    names_activation: a key may name another one than `activation`.
     xielu: the activation is that one, with the file's numbers for each layer.
     gated: feed-forward blocks multiply activation(gate) and up; otherwise activation(up) is all,
     and with gate_optional where the file has no gate.
@@ -198,6 +199,7 @@ class Architecture:
     residual_factor: Number = residual_scale
     logit_factor: Number = no_scale
     activation: Activation = "silu"
+    names_activation: bool = False
     activation_alpha: float = 1.0
     activation_limit: float = float("inf")
     xielu: bool = False

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
-from edgellm.models.activation_config import XIELU, read_gate_deviations, read_xielu
+from edgellm.kernels.ops import Activation
+from edgellm.models.activation_config import (
+    XIELU,
+    read_activation,
+    read_gate_deviations,
+    read_xielu,
+)
 from edgellm.models.altup_config import AltUpConfig, read_altup
 from edgellm.models.architecture import Architecture, NormKind
 from edgellm.models.cycles_config import CyclesConfig, read_cycles
@@ -49,9 +55,10 @@ class ModelConfig:
     architecture says what they do. local_...: of layers with a window. shared_kv_layers: so many
     at the end use keys and values of earlier ones. per_layer_input_width: what a token brings to
     each layer, 0 is nothing. relative_buckets: ranges of distance that have a bias each.
-    leading_dense_layers: so many at the start have no experts, as the file says. xielu: empty
-    without that activation. gate_deviations: per layer what Builder.gaussian_top_k takes, None
-    leaves gates alone. latent, experts and all others: None where there are none.
+    leading_dense_layers: so many at the start have no experts, as the file says. activation: of
+    feed-forward blocks. xielu: empty without that one. gate_deviations: per layer what Builder.
+    gaussian_top_k takes, None leaves gates alone. latent, experts and all others: None where there
+    are none.
     """
 
     architecture: str
@@ -96,6 +103,7 @@ class ModelConfig:
     per_layer_input_width: int
     relative_buckets: int
     leading_dense_layers: int
+    activation: Activation
     xielu: tuple[XIELU, ...]
     gate_deviations: tuple[float | None, ...]
     altup: AltUpConfig | None
@@ -220,6 +228,7 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
         or row.per_layer_input_width,
         relative_buckets=_relative_buckets(keys),
         leading_dense_layers=keys.integer("leading_dense_block_count", 0, MAX_LAYERS, default=0),
+        activation=read_activation(keys, row),
         xielu=read_xielu(Keys(file, "xielu"), num_layers) if row.xielu else (),
         gate_deviations=read_gate_deviations(keys, row, num_layers),
         altup=read_altup(keys) if row.altup else None,

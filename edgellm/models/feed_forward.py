@@ -60,8 +60,8 @@ def is_fused(r: Recorder, name: str, width: int) -> bool:
 
 
 def activated(r: Recorder, x: Value, other: UnaryActivation | None = None) -> Value:
-    """activation(x), with the architecture's activation unless another is given."""
-    activation = other or r.architecture.activation
+    """activation(x), with the model's activation unless another is given."""
+    activation = other or r.config.activation
     assert activation != "swiglu_clamped" and activation != "bilinear"  # they need a gate
     return r.builder.activate(x, activation)
 
@@ -81,7 +81,7 @@ def _calibrated(r: Recorder, layer: int, x: Value) -> Value:
 
 
 def gated(r: Recorder, gate: Value, up: Value, limit: float | None = None) -> Value:
-    """activation(gate) * up, with the architecture's activation. limit: largest magnitude of both
+    """activation(gate) * up, with the model's activation. limit: largest magnitude of both
     factors, for activations that are never far below 0.
     """
     a, b = r.architecture, r.builder
@@ -89,5 +89,5 @@ def gated(r: Recorder, gate: Value, up: Value, limit: float | None = None) -> Va
         most = limit / (1 + math.exp(-limit)) if a.limits_gate_input else limit  # SiLU of it
         return b.gated(b.clamp(activated(r, gate), most), b.clamp(up, limit), "bilinear")
     return r.builder.gated(
-        gate, up, a.activation, alpha=a.activation_alpha, limit=a.activation_limit
+        gate, up, r.config.activation, alpha=a.activation_alpha, limit=a.activation_limit
     )

@@ -66,6 +66,10 @@ class Keys:
         """Yes or no, or None where the file does not say."""
         return self.file.boolean(self._name(key))
 
+    def text(self, key: str) -> str | None:
+        """Some text, or None where the file does not say."""
+        return self.file.string(self._name(key))
+
     def integers(self, key: str) -> tuple[int, ...]:
         """A list of whole numbers; empty where the file has none."""
         values = self.file.integers(self._name(key))

@@ -156,6 +156,27 @@ def int8(rows: int, columns: int, rng: Any) -> Packing:
     return Packing(tensors | {"weight_format": np.uint8([0])}, values)
 
 
+def bitnet(rows: int, columns: int, rng: Any, divides: bool = True) -> Packing:
+    """Quarters of the rows in pairs of bits; the scale divides, or multiplies."""
+    codes = rng.integers(0, 3, (rows, columns)).astype(np.uint8)
+    quarters = codes.reshape(4, -1, columns)
+    scale = np.float32(rng.uniform(0.5, 2))
+    tensors: dict[str, Array | Raw] = {
+        "weight": quarters[0] | quarters[1] << 2 | quarters[2] << 4 | quarters[3] << 6,
+        "weight_scale": scale.reshape(1),
+    }
+    factor = 1 / scale if divides else scale
+    return Packing(tensors, (codes.astype(np.float32) - 1) * factor)
+
+
+def bitnet_online(rows: int, columns: int, rng: Any) -> Packing:
+    """As trained; what the model makes of it when it runs."""
+    values = rng.standard_normal((rows, columns)).astype(np.float32)
+    mean = np.abs(values).mean(dtype=np.float64)
+    nearest = np.clip(np.round(values / mean), -1, 1) * mean
+    return Packing({"weight": values}, nearest.astype(np.float32))
+
+
 def compressed(rows: int, columns: int, rng: Any, bits: int = 4, symmetric: bool = True) -> Packing:
     codes, scales, zeros = grid(rows, columns, bits, symmetric, rng)
     tensors: dict[str, Array | Raw] = {

@@ -84,6 +84,7 @@ _UNTESTED = {
     *("XverseForCausalLM", "OrionForCausalLM", "PanguEmbeddedForCausalLM"),
     *("LlamaBidirectionalModel", "DeepseekForCausalLM", "BailingMoeForCausalLM"),
     *("BailingMoeV2ForCausalLM", "QWenLMHeadModel", "ChatGLMModel"),
+    *("SarvamMoEForCausalLM", "KORMoForCausalLM", "JinaEmbeddingsV5Model", "BitnetForCausalLM"),
     "ChatGLMForConditionalGeneration",
     "PlamoForCausalLM",
     *("T5ForConditionalGeneration", "MT5ForConditionalGeneration", "UMT5ForConditionalGeneration"),

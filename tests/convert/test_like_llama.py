@@ -110,6 +110,18 @@ def bailing2(weights: Weights) -> Weights:
     return renamed(fused(weights, "attention.query_key_value"), names)
 
 
+def sarvam(weights: Weights) -> Weights:
+    """Biases of experts have a mean, which is taken off when the model runs."""
+    weights = bailing2(weights)
+    moved = {n: v + np.float32(3) for n, v in weights.items() if n.endswith("expert_bias")}
+    return weights | moved
+
+
+def kormo(weights: Weights) -> Weights:
+    norms = {"input": "pre_attention", "post_attention": "pre_mlp"}
+    return renamed(weights, {f"{o}_layernorm": f"{n}_layernorm" for o, n in norms.items()})
+
+
 def qwen(weights: Weights) -> Weights:
     both = fused(weights, "attn.c_attn", ("weight", "bias"))
     names = {"model.embed_tokens": "transformer.wte", "model.norm": "transformer.ln_f"}
@@ -165,6 +177,8 @@ KINDS: dict[str, tuple[str, Callable[[Weights], Weights], dict[str, Any]]] = {
         {"num_shared_experts": 1, "moe_intermediate_size": 48, "norm_topk_prob": True},
     ),
     "BailingMoeV2ForCausalLM": ("glm4-moe", bailing2, {"num_shared_experts": 1}),
+    "SarvamMoEForCausalLM": ("dots1", sarvam, {"num_shared_experts": 1}),
+    "KORMoForCausalLM": ("llama-heads", kormo, {}),
     "QWenLMHeadModel": (
         "qwen2-heads",
         qwen,
@@ -225,6 +239,14 @@ def test_text_models_inside_others_are_converted(tmp_path: Path, kind: str) -> N
     done = write_converted(open_checkpoint(tmp_path / "model"), tmp_path / "out.gguf")
     assert done.left_out == {"model.vision_tower": 1}
     assert distance(logits_of(tmp_path / "out.gguf", model.ids), model.rows) < 1e-9
+
+
+def test_jinas_fifth_are_made_of_eurobert_or_qwen(tmp_path: Path) -> None:
+    for name in ("eurobert", "qwen3-rows"):
+        model = golden(name)
+        weights = weights_of(model.shapes)
+        path = converted(tmp_path / name, "JinaEmbeddingsV5Model", name, weights)
+        assert distance(hidden_of(path, [model.ids])[0], model.rows) < 1e-9
 
 
 def test_bidirectional_llamas_are_those_of_eurobert(tmp_path: Path) -> None:

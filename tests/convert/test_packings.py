@@ -68,6 +68,16 @@ KINDS: dict[str, tuple[Pack, dict[str, Any], str, float]] = {
     ),
     "nf4": (packing.nf4, {"quant_method": "bitsandbytes", "load_in_4bit": True}, "F16", 1),
     "nf4 nested": (partial(packing.nf4, nested=True), {"load_in_4bit": True}, "F16", 1),
+    "bitnet": (packing.bitnet, {"quant_method": "bitnet"}, "F16", 1),
+    "bitnet multiplied": (
+        partial(packing.bitnet, divides=False),
+        {"quant_method": "bitnet", "linear_class": "autobitlinear"}, "F16", 1,
+    ),
+    "bitnet online": (
+        packing.bitnet_online,
+        {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"},
+        "F16", 1,
+    ),
     "int8": (packing.int8, {"quant_method": "bitsandbytes", "load_in_8bit": True}, "F16", 1),
     "packed": (packing.compressed, COMPRESSED, "Q4_0", 0),
     "packed zeros": (partial(packing.compressed, symmetric=False), COMPRESSED, "Q4_1", 1),
@@ -253,6 +263,13 @@ BROKEN: dict[str, tuple[dict[str, Any], str | None, Any, str]] = {
     "format": (
         {"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"}, None, None, "'marlin'",
     ),
+    "class": (
+        {"quant_method": "bitnet", "linear_class": "other"}, None, None, "'other', expected bitl",
+    ),
+    "mode": (
+        {"quant_method": "bitnet", "quantization_mode": 3}, None, None, "'3', expected offline or",
+    ),
+    "norms": ({"quant_method": "bitnet", "use_rms_norm": True}, None, None, "no norm before each"),
     "scales": (KINDS["gptq"][1], "scales", None, "q_proj.scales' is missing"),
     "zeros": (KINDS["gptq"][1], "qzeros", np.zeros((2, 3), np.int32), r"\(2, 3\), expected \(2, 8"),
     "groups": (KINDS["gptq"][1], "g_idx", np.full(64, 7, np.int32), "groups up to 7"),

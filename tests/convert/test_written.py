@@ -90,3 +90,43 @@ def test_plamos_queries_stand_by_the_keys_they_read(tmp_path: Path) -> None:
         new = head % 4 * 2 + head // 4
         assert np.array_equal(q[new], was_q[head])
         assert np.array_equal(out[:, new], was_out[:, head])
+
+
+def test_gates_of_jinas_model_for_code_lie_behind(tmp_path: Path) -> None:
+    """The first half of its matrix is multiplied by the activation of the second."""
+    hidden, width = 32, 48
+    linear = {"weight": (hidden, hidden), "bias": (hidden,)}
+    norm = {"weight": (hidden,), "bias": (hidden,)}
+    layer: dict[str, dict[str, tuple[int, ...]]] = {
+        **{f"attention.self.{n}": linear for n in ("query", "key", "value")},
+        **{f"attention.self.layer_norm_{n}": norm for n in "qk"},
+        **{"attention.output.dense": linear, "attention.output.LayerNorm": norm},
+        **{"layer_norm_1": norm, "layer_norm_2": norm},
+        "mlp.up_gated_layer": {"weight": (2 * width, hidden)},
+        "mlp.down_layer": {"weight": (hidden, width), "bias": (hidden,)},
+    }
+    shapes = {
+        f"encoder.layer.0.{name}.{part}": shape
+        for name, parts in layer.items()
+        for part, shape in parts.items()
+    }
+    shapes |= {"embeddings.word_embeddings.weight": (64, hidden)}
+    shapes |= {"embeddings.token_type_embeddings.weight": (2, hidden)}
+    shapes |= {f"embeddings.LayerNorm.{part}": (hidden,) for part in ("weight", "bias")}
+    config = {
+        **{"architectures": ["JinaBertForMaskedLM"], "num_hidden_layers": 1, "hidden_size": hidden},
+        **{"num_attention_heads": 4, "intermediate_size": width, "vocab_size": 64},
+        **{"max_position_embeddings": 64, "layer_norm_eps": 1e-12, "type_vocab_size": 2},
+        **{"position_embedding_type": "alibi", "feed_forward_type": "geglu", "hidden_act": "gelu"},
+    }
+    weights = weights_of(shapes)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(small_tokenizer()))
+    save_safetensors(tmp_path / "model.safetensors", weights)
+    write_converted(open_checkpoint(tmp_path), tmp_path / "out.gguf", "F32")
+    both = weights["encoder.layer.0.mlp.up_gated_layer.weight"]
+    with open_gguf(tmp_path / "out.gguf") as file:
+        for name, values in (("ffn_up", both[:width]), ("ffn_gate", both[width:])):
+            got = file.data(f"blk.0.{name}.weight").view(np.float32)
+            assert np.array_equal(got.reshape(width, hidden), values)
+        assert {"blk.0.attn_norm_2.weight", "blk.0.attn_q_norm.bias"} <= file.tensors.keys()

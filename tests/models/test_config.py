@@ -186,6 +186,15 @@ def test_a_key_that_asks_for_what_is_not_done_is_refused(
         config_of(tmp_path, name, **{key: 16})
 
 
+def test_a_file_may_name_its_activation_where_the_family_has_several(tmp_path: Path) -> None:
+    assert config_of(tmp_path, "bitnet").activation == "silu"
+    assert config_of(tmp_path, "bitnet", hidden_activation="relu2").activation == "relu2"
+    assert config_of(tmp_path, "modern-bert", hidden_activation="swiglu").activation == "silu"
+    assert config_of(tmp_path, "llama", hidden_activation="relu2").activation == "silu"
+    with pytest.raises(GGUFError, match=r"bitnet.hidden_activation is 'odd', expected one of silu"):
+        config_of(tmp_path, "bitnet", hidden_activation="odd")
+
+
 def test_pooling_may_be_said_to_be_unspecified(tmp_path: Path) -> None:
     assert config_of(tmp_path, pooling_type=0xFFFFFFFF).pooling is None
     assert config_of(tmp_path, pooling_type=3).pooling == "last"

@@ -13,6 +13,7 @@ from edgellm.convert.moves import (
     by_group_apart,
     in_turn,
     one_more,
+    rounded_to_three,
     split_keys,
     split_queries,
     zero_left_out,
@@ -174,6 +175,13 @@ _GLM4V = {
 _BITNET = {
     rf"\.{n}_sub_norm\.weight$": as_named(f"{{layer}}.{n}_sub_norm.weight") for n in ("attn", "ffn")
 }
+
+
+def _bitnet_name(s: Settings) -> str:
+    """Microsoft's own has another activation, and another name."""
+    return "bitnet-b1.58" if s.text("hidden_act") == "relu2" else "bitnet"
+
+
 NO_OUTPUT_BIAS = {r"o_proj\.bias$": zero_left_out}
 _ernie_row = Family("ernie4_5", moves=NO_OUTPUT_BIAS)
 _glm4v_row = Family("glm4", _glm4v, _GLM4V, INNER, VISION)
@@ -208,7 +216,8 @@ ROWS: Mapping[str, Family] = {
     ),
     "ArceeForCausalLM": Family("arcee", moves=PAIRS),
     "ApertusForCausalLM": Family("apertus", learned=_activations),
-    "BitNetForCausalLM": Family("bitnet", moves=_BITNET),
+    "BitNetForCausalLM": Family(_bitnet_name, moves=_BITNET, names_of=("bitnet",)),
+    "BitnetForCausalLM": Family("bitnet", moves={r"_proj\.weight$": rounded_to_three}),
     "BaichuanForCausalLM": _baichuan_row,
     "BaiChuanForCausalLM": _baichuan_row,
     "CohereForCausalLM": Family("command-r", _cohere, defaults=TIED),

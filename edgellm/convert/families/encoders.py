@@ -8,7 +8,7 @@ import numpy as np
 
 from edgellm.convert.families.family import Family, own_activation
 from edgellm.convert.keys import CONTEXT, Keys, check_alibi, common, decoder, rotary
-from edgellm.convert.moves import Named, as_named, from_row, layer_of
+from edgellm.convert.moves import Named, as_named, from_row, gate_and_up, layer_of
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, reshaped, transposed
 from edgellm.types import POOLINGS
@@ -53,8 +53,6 @@ def _distilbert(s: Settings) -> Keys:
 
 
 def _modernbert(s: Settings) -> Keys:
-    if (s.text("hidden_activation") or "gelu") != "gelu":
-        raise s.wrong("hidden_activation", s.text("hidden_activation"), "gelu")
     keys = decoder(s) | {
         "attention.causal": False,
         "attention.layer_norm_epsilon": s.number("norm_eps", 1e-5),
@@ -109,6 +107,21 @@ def _jina2(s: Settings) -> Keys:
     """Biases by distance, a gated block. Source: Guenther et al. 2023."""
     check_alibi(s)
     return _bert(s)
+
+
+# Of the model for code, whose gates lie behind what they multiply.
+_JINA2_CODE = {
+    r"mlp\.up_gated_layer\.weight$": gate_and_up("{layer}.ffn_up.weight", "{layer}.ffn_gate.weight")
+}
+
+
+def _jina5_name(s: Settings) -> str:
+    """Small models are made of Qwen 3, smaller ones of EuroBERT, and no setting names it."""
+    return "qwen3" if s.has("use_sliding_window") else "eurobert"
+
+
+def _jina5(s: Settings) -> Keys:
+    return decoder(s) if _jina5_name(s) == "qwen3" else _eurobert(s)
 
 
 def _neobert(s: Settings) -> Keys:
@@ -175,7 +188,7 @@ _roberta_row = Family(
 )
 _roberta_ranking = Family("bert", _ranking(_roberta), _POSITIONS, _PREFIX, _HEADS)
 _modern_row = Family("modern-bert", _modernbert, renames=_PREFIX, left=_HEADS)
-_jina2_row = Family("jina-bert-v2", _jina2, renames=_PREFIX, left=_HEADS)
+_jina2_row = Family("jina-bert-v2", _jina2, _JINA2_CODE, _PREFIX, _HEADS)
 _neobert_row = Family(
     "neo-bert",
     _neobert,
@@ -206,6 +219,14 @@ ROWS: Mapping[str, Family] = {
     "BertForMaskedLM": _bert_row,
     "DistilBertModel": Family("bert", _distilbert, renames=_PREFIX, left=_HEADS),
     "EuroBertModel": Family("eurobert", _eurobert, renames=_PREFIX, left=_HEADS),
+    "JinaEmbeddingsV5Model": Family(
+        _jina5_name,
+        _jina5,
+        renames=_PREFIX,
+        left=_HEADS,
+        implied=lambda config: {"tie_word_embeddings": True},
+        note="the model alone: what a folder of adapters has for its tasks is not in the file",
+    ),
     "JinaEmbeddingsV3Model": Family("jina-bert-v3", _jina3, renames=_PREFIX, left=_HEADS),
     "ModernBertModel": _modern_row,
     "ModernBertForMaskedLM": _modern_row,

@@ -15,18 +15,18 @@ from edgellm.convert.families.dense import (
     qwen3vl,
     with_sections,
 )
+from edgellm.convert.families.expert_moves import (
+    AFMOE,
+    DBRX,
+    GPT_OSS,
+    GRANITE_MOE,
+    LLAMA4,
+    QWEN3VL,
+)
 from edgellm.convert.families.family import EXPERTS, PAIRS, Family
 from edgellm.convert.keys import Keys, common, decoder, rotary, windows
-from edgellm.convert.moves import (
-    Named,
-    as_named,
-    gate_and_up,
-    turned,
-    turned_gate_and_up,
-    without_ones,
-)
+from edgellm.convert.moves import as_named, without_ones
 from edgellm.convert.settings import Settings
-from edgellm.convert.weight import Weight, reshaped, transposed
 
 _KINDS = ("sliding_attention", "full_attention")
 _MAVERICK = 128  # experts of the Llama 4 without norms of queries and keys
@@ -180,36 +180,6 @@ def _dbrx(s: Settings) -> Keys:
     return keys | clamp(attention)
 
 
-def _of_experts(name: str, weight: Weight, s: Settings) -> list[Named]:
-    """Experts one after another, with as many rows each."""
-    count = s.group("ffn_config").integer("moe_num_experts")
-    if weight.rows % count:
-        raise weight.wrong(f"expected {count} experts")
-    return [(name, reshaped(weight, (count, weight.rows // count, weight.columns)))]
-
-
-def _of_experts_turned(name: str, weight: Weight, s: Settings) -> list[Named]:
-    return [(new, transposed(one)) for new, one in _of_experts(name, weight, s)]
-
-
-_GATES, _UPS = "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
-_DOWNS = "{layer}.ffn_down_exps.weight"
-
-
-def _either_way_gate_and_up(name: str, weight: Weight, s: Settings) -> list[Named]:
-    """Qwen 3 VL's are stored by columns, unless they are saved anew."""
-    width = 2 * s.integer("moe_intermediate_size")
-    is_plain = weight.shape[-2:] == (width, s.hidden_size) and width != s.hidden_size
-    split = gate_and_up if is_plain else turned_gate_and_up
-    return list(split(_GATES, _UPS)(name, weight, s))
-
-
-def _either_way_down(name: str, weight: Weight, s: Settings) -> list[Named]:
-    width = s.integer("moe_intermediate_size")
-    is_plain = weight.shape[-2:] == (s.hidden_size, width) and width != s.hidden_size
-    return list(as_named(_DOWNS, None if is_plain else turned)(name, weight, s))
-
-
 def _ernie(s: Settings) -> Keys:
     keys = decoder(s)
     keys["leading_dense_block_count"] = s.optional_integer("moe_layer_start_index") or 0
@@ -221,67 +191,18 @@ def _ernie(s: Settings) -> Keys:
     return keys
 
 
-_GPT_OSS = {
-    r"self_attn\.sinks$": as_named("{layer}.attn_sinks.weight"),
-    r"mlp\.router\.(weight|bias)$": lambda name, weight, s: as_named(
-        f"{{layer}}.ffn_gate_inp.{name.rsplit('.', 1)[1]}"
-    )(name, weight, s),
-    r"experts\.gate_up_proj_bias$": gate_and_up(
-        "{layer}.ffn_gate_exps.bias", "{layer}.ffn_up_exps.bias", interleaved=True
-    ),
-    r"experts\.down_proj_bias$": as_named("{layer}.ffn_down_exps.bias"),
-    r"experts\.gate_up_proj$": turned_gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight", interleaved=True
-    ),
-    r"experts\.down_proj$": as_named("{layer}.ffn_down_exps.weight", turned),
-    # Of MXFP4, whose rows are in order.
-    r"experts\.gate_up_proj\.weight$": gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight", interleaved=True
-    ),
-    r"experts\.down_proj\.weight$": as_named("{layer}.ffn_down_exps.weight"),
-}
-_GRANITE_MOE = {
-    **PAIRS,
-    r"block_sparse_moe\.input_linear\.weight$": gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
-    ),
-    r"shared_mlp\.input_linear\.weight$": gate_and_up(
-        "{layer}.ffn_gate_shexp.weight", "{layer}.ffn_up_shexp.weight"
-    ),
-}
-_DBRX = {
-    r"experts\.mlp\.w1$": as_named("{layer}.ffn_gate_exps.weight", _of_experts),
-    r"experts\.mlp\.v1$": as_named("{layer}.ffn_up_exps.weight", _of_experts),
-    r"experts\.mlp\.w2$": as_named("{layer}.ffn_down_exps.weight", _of_experts_turned),
-}
-_LLAMA4 = {
-    r"experts\.gate_up_proj$": turned_gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
-    ),
-    r"experts\.down_proj$": as_named("{layer}.ffn_down_exps.weight", turned),
-}
-_AFMOE = {
-    r"mlp\.router\.gate\.weight$": as_named("{layer}.ffn_gate_inp.weight"),
-    r"mlp\.expert_bias$": as_named("{layer}.exp_probs_b.bias"),
-    r"self_attn\.gate_proj\.weight$": as_named("{layer}.attn_gate.weight"),
-    **EXPERTS,
-}
-_QWEN3VL = {
-    r"experts\.gate_up_proj$": _either_way_gate_and_up,
-    r"experts\.down_proj$": _either_way_down,
-}
-_llama4_row = Family("llama4", _llama4, _LLAMA4, INNER, VISION)
+_llama4_row = Family("llama4", _llama4, LLAMA4, INNER, VISION)
 
 ROWS: Mapping[str, Family] = {
-    "AfmoeForCausalLM": Family("afmoe", _afmoe, _AFMOE),
+    "AfmoeForCausalLM": Family("afmoe", _afmoe, AFMOE),
     "Cohere2MoeForCausalLM": Family("cohere2moe", _cohere2moe, EXPERTS, names_of=("qwen2moe",)),
     "MellumForCausalLM": Family("mellum", _mellum, EXPERTS, names_of=("qwen3moe",)),
-    "DbrxForCausalLM": Family("dbrx", _dbrx, _DBRX),
+    "DbrxForCausalLM": Family("dbrx", _dbrx, DBRX),
     "ExaoneMoeForCausalLM": Family("exaone-moe", _exaone, {**EXPERTS, **NAMED}),
     "HunYuanMoEV1ForCausalLM": Family("hunyuan-moe", _hunyuan, EXPERTS),
     "Llama4ForCausalLM": _llama4_row,
     "Llama4ForConditionalGeneration": _llama4_row,
-    "Qwen3VLMoeForConditionalGeneration": Family("qwen3vlmoe", qwen3vl, _QWEN3VL, INNER, VISION),
+    "Qwen3VLMoeForConditionalGeneration": Family("qwen3vlmoe", qwen3vl, QWEN3VL, INNER, VISION),
     "Dots1ForCausalLM": Family("dots1", _sigmoid, {**EXPERTS, **NAMED}),
     "Ernie4_5_MoeForCausalLM": Family(
         "ernie4_5-moe", _ernie, {**EXPERTS, **NAMED, **NO_OUTPUT_BIAS}
@@ -293,9 +214,9 @@ ROWS: Mapping[str, Family] = {
     "SolarOpenForCausalLM": Family(
         "glm4moe", _sigmoid, {**EXPERTS, **NAMED}, defaults={"first_k_dense_replace": 0}
     ),
-    "GptOssForCausalLM": Family("gpt-oss", _gpt_oss, _GPT_OSS),
-    "GraniteMoeForCausalLM": Family("granitemoe", _granitemoe, _GRANITE_MOE),
-    "GraniteMoeSharedForCausalLM": Family("granitemoe", _granitemoe, _GRANITE_MOE),
+    "GptOssForCausalLM": Family("gpt-oss", _gpt_oss, GPT_OSS),
+    "GraniteMoeForCausalLM": Family("granitemoe", _granitemoe, GRANITE_MOE),
+    "GraniteMoeSharedForCausalLM": Family("granitemoe", _granitemoe, GRANITE_MOE),
     "MixtralForCausalLM": Family("llama", _mixtral, {**PAIRS, **EXPERTS}),
     "OlmoeForCausalLM": Family("olmoe", _olmoe, EXPERTS),
     "Qwen2MoeForCausalLM": Family("qwen2moe", _qwen2moe, EXPERTS),

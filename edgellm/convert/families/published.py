@@ -5,7 +5,10 @@ tensors: tests hold them to that.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from edgellm.convert.families.dense import ROWS as DENSE
 from edgellm.convert.families.encoders import ROWS as ENCODERS
@@ -16,7 +19,7 @@ from edgellm.convert.families.recurrent import ROWS as RECURRENT
 from edgellm.convert.keys import Keys, decoder
 from edgellm.convert.moves import Named, as_named, in_turn
 from edgellm.convert.settings import Settings
-from edgellm.convert.weight import Weight, parts
+from edgellm.convert.weight import Weight, from_array, parts
 
 
 def _orion(s: Settings) -> Keys:
@@ -48,6 +51,12 @@ def _bailing2(s: Settings) -> Keys:
             "expert_gating_func": SIGMOID,
         }
     )
+
+
+def _centred(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
+    """Less their mean, which the model takes off when it runs."""
+    values = weight.floats(np.arange(weight.rows))
+    yield name, from_array(weight.origin, (values - values.mean()).reshape(weight.shape))
 
 
 def _qwen(s: Settings) -> Keys:
@@ -102,6 +111,28 @@ _chatglm_row = Family(
     implied=_chatglm_settings,
 )
 
+_bailing2_row = Family(
+    "bailingmoe2",
+    _bailing2,
+    {
+        r"query_key_value\.": _fused,
+        r"expert_bias$": as_named("{layer}.exp_probs_b.bias"),
+        **EXPERTS,
+        **NAMED,
+    },
+    _bailing_names,
+    defaults={"partial_rotary_factor": 0.5},
+)
+# The same with heads that are rotated whole.
+_sarvam_row = replace(
+    _bailing2_row,
+    moves={
+        **_bailing2_row.moves,
+        r"expert_bias$": as_named("{layer}.exp_probs_b.bias", _centred),
+    },
+    defaults={},
+)
+
 ROWS: Mapping[str, Family] = {
     "LLaMAForCausalLM": _llama,
     "IQuestCoderForCausalLM": _llama,
@@ -119,18 +150,9 @@ ROWS: Mapping[str, Family] = {
     "BailingMoeForCausalLM": Family(
         "bailingmoe", _bailing, {r"query_key_value\.": in_turn, **EXPERTS}, _bailing_names
     ),
-    "BailingMoeV2ForCausalLM": Family(
-        "bailingmoe2",
-        _bailing2,
-        {
-            r"query_key_value\.": _fused,
-            r"expert_bias$": as_named("{layer}.exp_probs_b.bias"),
-            **EXPERTS,
-            **NAMED,
-        },
-        _bailing_names,
-        defaults={"partial_rotary_factor": 0.5},
-    ),
+    "BailingMoeV2ForCausalLM": _bailing2_row,
+    "SarvamMoEForCausalLM": _sarvam_row,
+    "KORMoForCausalLM": Family("qwen2"),
     "QWenLMHeadModel": Family("qwen", _qwen, left=(r"\.attn\.(masked_)?bias$",)),
     "ChatGLMModel": _chatglm_row,
     "ChatGLMForConditionalGeneration": _chatglm_row,

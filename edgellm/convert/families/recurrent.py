@@ -257,6 +257,7 @@ ROWS: Mapping[str, Family] = {
         },
     ),
     "Lfm2ForCausalLM": Family("lfm2", _lfm2, _CONV, defaults=TIED),
+    "Lfm2Model": Family("lfm2", _lfm2, _CONV, {r"^(?!model\.)": "model."}, defaults=TIED),
     "Lfm2MoeForCausalLM": Family("lfm2moe", _lfm2moe, _CONV, defaults=TIED),
     "MambaForCausalLM": Family("mamba", _mamba, MAMBA, defaults=TIED),
     "Mamba2ForCausalLM": Family("mamba2", _mamba2, MAMBA2),

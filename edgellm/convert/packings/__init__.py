@@ -8,7 +8,16 @@ from math import prod
 from typing import Any
 
 from edgellm.convert.checkpoint import Checkpoint
-from edgellm.convert.packings import awq, bitsandbytes, compressed, fp8, gptq, modelopt, mxfp4
+from edgellm.convert.packings import (
+    awq,
+    bitnet,
+    bitsandbytes,
+    compressed,
+    fp8,
+    gptq,
+    modelopt,
+    mxfp4,
+)
 from edgellm.convert.packings.packed import Packed
 from edgellm.convert.weight import Weight, from_stored
 from edgellm.errors import RequestError
@@ -16,6 +25,7 @@ from edgellm.errors import RequestError
 # Each gives what it makes of packed tensors, and takes them; what is left is plain.
 METHODS: Mapping[str, Callable[[Packed], Iterator[tuple[str, Weight]]]] = {
     "awq": awq.weights,
+    "bitnet": bitnet.weights,
     "bitsandbytes": bitsandbytes.weights,
     "compressed-tensors": compressed.weights,
     "fbgemm_fp8": fp8.weights,

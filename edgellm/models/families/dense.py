@@ -104,7 +104,7 @@ ROWS: Mapping[str, Architecture] = {
     "llama": Architecture(rope="interleaved", normalize_gates=True),
     "apertus": Architecture(rope="split", xielu=True, gated=False),
     "baichuan": Architecture(rope="interleaved", rotates=_is_baichuan_of_7b, alibi=_baichuan_alibi),
-    "bitnet": Architecture(rope="split"),
+    "bitnet": Architecture(rope="split", names_activation=True),
     **dict.fromkeys(("bitnet-b1.58", "bitnet-25"), _BITNET_158),  # Microsoft's own names
     "bloom": Architecture(
         rope=None, norm="layer", alibi=_bloom_alibi, activation="gelu_tanh", gated=False

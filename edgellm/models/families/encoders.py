@@ -83,6 +83,7 @@ ROWS: Mapping[str, Architecture] = {
         norm="layer",
         embedding_normed=True,
         activation="gelu",
+        names_activation=True,
         rank_pooling="mean",
         classifier_activation="gelu",
     ),

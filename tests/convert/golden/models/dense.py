@@ -91,6 +91,8 @@ DENSE: dict[str, tuple[str, dict[str, Any]]] = {
     "seed-oss": ("SeedOssForCausalLM", {**BASE, **DIM8}),
     "smollm3": ("SmolLM3ForCausalLM", {**BASE, "num_hidden_layers": 4}),
     "bitnet": ("BitNetForCausalLM", {**BASE, **TIED, "hidden_act": "silu"}),
+    "bitnet-relu2": ("BitNetForCausalLM", {**BASE, **TIED, "hidden_act": "relu2"}),
+    "bitnet-relu": ("BitNetForCausalLM", {**BASE, **TIED, "hidden_act": "relu"}),
     "glm4v": (
         "Glm4vForConditionalGeneration",
         {"text_config": {**VL, "rope_parameters": {**VL["rope_parameters"],

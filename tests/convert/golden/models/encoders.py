@@ -29,6 +29,11 @@ ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
         {**ALL_HEADS, "num_hidden_layers": 4, "local_attention": 8, "cls_token_id": 1,
          "sep_token_id": 2, "global_attn_every_n_layers": 3},
     ),
+    "modernbert-silu": (
+        "ModernBertModel",
+        {**ALL_HEADS, "num_hidden_layers": 4, "local_attention": 8, "cls_token_id": 1,
+         "sep_token_id": 2, "global_attn_every_n_layers": 3, "hidden_activation": "silu"},
+    ),
     "nomic-bert": ("NomicBertModel", ALL_HEADS),
     "roberta": ("RobertaModel", ALL_HEADS),
 }  # fmt: skip

@@ -70,6 +70,11 @@ RECURRENT: dict[str, tuple[str, dict[str, Any]]] = {
         {**BASE, "tie_word_embeddings": True, "num_hidden_layers": 3, "block_multiple_of": 16,
          "layer_types": ["conv", "full_attention", "conv"]},
     ),
+    "lfm2-rows": (
+        "Lfm2Model",
+        {**BASE, "tie_word_embeddings": True, "num_hidden_layers": 3, "block_multiple_of": 16,
+         "layer_types": ["conv", "full_attention", "conv"]},
+    ),
     "lfm2-moe": (
         "Lfm2MoeForCausalLM",
         {**BASE, **EXPERTS, "tie_word_embeddings": True, "num_hidden_layers": 3,
