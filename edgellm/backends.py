@@ -286,10 +286,10 @@ def gpu_memory(device: str | None = None) -> tuple[str, int] | None:
     if device is None and _best() != "opencl":
         return None
     try:
-        from edgellm.kernels.opencl.devices import choose, memory_of
+        from edgellm.kernels.opencl.devices import meant, memory_of
     except ImportError as error:
         raise BackendError(_NO_PYOPENCL.format(error)) from None
-    found = choose(device)
+    found = meant(device)[0]
     return found.name.strip(), memory_of(found).usable
 
 

@@ -33,8 +33,8 @@ _OPENCL_SECONDS = 20.0
 # In a process of its own: a broken driver may crash or hang instead of raising.
 _OPENCL_PROBE = """
 import json
-from edgellm.kernels.opencl.devices import describe, found
-print(json.dumps([describe(number, device).description for number, device in enumerate(found())]))
+from edgellm.kernels.opencl.backend import report
+print(json.dumps(report()))
 """
 
 

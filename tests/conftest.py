@@ -3,13 +3,25 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.opencl_drivers import by_preference, register
+
 # A busy machine is no fault.
 settings.register_profile("edgellm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("edgellm")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything loads OpenCL: it reads where drivers are once."""
+    if "OCL_ICD_VENDORS" not in os.environ:
+        folder = TemporaryDirectory()
+        config.add_cleanup(folder.cleanup)
+        register(Path(folder.name))
+        os.environ["OCL_ICD_VENDORS"] = folder.name
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,6 +30,16 @@ def sessions_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     folder = tmp_path_factory.mktemp("sessions")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("edgellm.sessions.sessions_dir", lambda: folder)
+        yield
+
+
+@pytest.fixture(scope="session")
+def opencl() -> Iterator[None]:
+    """The same driver for all tests, whatever the order in which they are found."""
+    cl = pytest.importorskip("pyopencl", reason="the test extra installs pyopencl and drivers")
+    ordered = by_preference(cl.get_platforms())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cl, "get_platforms", lambda: ordered)
         yield
 
 

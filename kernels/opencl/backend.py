@@ -1,16 +1,19 @@
 """What the process shares of one OpenCL device."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from edgellm.errors import BackendError
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl.context import Context
-from edgellm.kernels.opencl.devices import choose, memory_of, variant_of
+from edgellm.kernels.opencl.devices import describe, found, meant, memory_of, variant_of
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.ops import lower
+from edgellm.kernels.opencl.probe import check
 from edgellm.kernels.opencl.variant import Variant
 from edgellm.kernels.opencl.warm_up import warming_steps
 from edgellm.kernels.program import Program
@@ -39,12 +42,9 @@ class OpenCLBackend:
         warms_up: bool = True,
         on_build: Progress | None = None,
     ) -> None:
-        chosen: Any = choose(device)
         self._warms_up = warms_up
         self._on_build = on_build
-        self._context = Context(chosen, variant or variant_of(chosen), cache)
-        if not self._context.compiles():  # said to be there, but not for this compiler
-            self._context = Context(chosen, self._context.variant.plain, cache)
+        self._context = _opened(meant(device), cache, variant)
 
     @property
     def name(self) -> str:
@@ -75,6 +75,41 @@ class OpenCLBackend:
 
     def close(self) -> None:
         """Executables hold what there is to give back."""
+
+
+def report() -> list[str]:
+    """A line for each device of this machine: how kernels are cut there, or why there are none."""
+    lines = []
+    for number, device in enumerate(found()):
+        described = describe(number, device)
+        try:
+            cut = _opened([device], None).variant.name
+            lines.append(replace(described, variant=cut).description)
+        except BackendError as error:
+            said = str(error).splitlines()
+            reason = [line.strip() for line in said if "error:" in line][:1]
+            line = replace(described, variant="no").description
+            lines.append(": ".join([line, said[0], *reason]))
+    return lines
+
+
+def _opened(devices: Iterable[Any], cache: Path | None, variant: Variant | None = None) -> Context:
+    """The first device that works, perhaps without what it claims beyond plain OpenCL.
+
+    BackendError of the last one where none does.
+    """
+    error = None
+    for device in devices:
+        wanted = variant or variant_of(device)
+        for cut in dict.fromkeys((wanted, wanted.plain)):
+            try:
+                context = Context(device, cut, cache)
+                check(context)
+                return context
+            except BackendError as found_wrong:
+                error = found_wrong
+    assert error is not None
+    raise error
 
 
 def _do(work: Sequence[Callable[[], object]], tell: Progress | None) -> None:

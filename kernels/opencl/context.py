@@ -37,16 +37,6 @@ class Context:
         self._programs: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def compiles(self) -> bool:
-        """Whether the driver makes a kernel of all that the variant uses beyond plain OpenCL."""
-        if self.variant == self.variant.plain:
-            return True
-        try:
-            self.kernel(KernelKey("probe", "probe"))
-        except BackendError:
-            return False
-        return True
-
     def kernel(self, key: KernelKey) -> Any:
         """A kernel object of its own, with arguments of its own. BackendError has the build log."""
         text = program_text(key, self.variant)

@@ -1,5 +1,6 @@
 """The OpenCL devices of this machine, and how kernels are cut for each."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,7 +66,7 @@ def found() -> list[Any]:
 
 def describe(number: int, device: Any) -> Device:
     """What matters of a device."""
-    extensions = set(str(device.extensions).split())
+    extensions = _extensions(device)
     return Device(
         number=number,
         name=device.name.strip(),
@@ -107,7 +108,7 @@ class DeviceMemory:
 def memory_of(device: Any) -> DeviceMemory:
     """What the driver says is free, or all but a reserve."""
     total = int(device.global_mem_size)
-    if "cl_amd_device_attribute_query" in str(device.extensions).split():
+    if "cl_amd_device_attribute_query" in _extensions(device):
         try:
             free = int(np.ravel(device.get_info(_FREE_MEMORY_AMD))[0]) << 10
             return DeviceMemory(total, free, True)
@@ -157,8 +158,17 @@ def _fitted(tile: Tile, variant: Variant, items: int) -> Tile | None:
     return None
 
 
-def _with_extensions(variant: Variant, device: Any) -> Variant:
+def _extensions(device: Any) -> set[str]:
+    """Of a device. From OpenCL 3.0 on subgroups are a feature, and need no extension."""
     extensions = set(str(device.extensions).split())
+    with suppress(cl.Error, AttributeError):  # earlier drivers know no such number
+        if device.max_num_sub_groups:
+            extensions.add("cl_khr_subgroups")
+    return extensions
+
+
+def _with_extensions(variant: Variant, device: Any) -> Variant:
+    extensions = _extensions(device)
     if "cl_khr_integer_dot_product" in extensions:
         variant = replace(variant, name="gpu-dot", dot4="khr")
     elif "cl_nv_device_attribute_query" in extensions and _compute_capability(device) >= (6, 1):
@@ -177,11 +187,11 @@ def _compute_capability(device: Any) -> tuple[int, int]:
     return int(device.compute_capability_major_nv), int(device.compute_capability_minor_nv)
 
 
-def choose(wanted: str | None) -> Any:
-    """The device with this number, or with this text in its name.
+def meant(wanted: str | None) -> list[Any]:
+    """The device with this number, or those with this text in their name, the best first.
 
-    None is the first GPU, or else the first device of any kind. BackendError when there is no
-    device at all, RequestError when none is meant.
+    None is every GPU, or all devices where there is none. BackendError when there is no device at
+    all, RequestError when none is meant.
     """
     devices = found()
     if not devices:
@@ -190,11 +200,12 @@ def choose(wanted: str | None) -> Any:
             "--backend cpu"
         )
     if wanted is None:
-        return next((d for d in devices if _kind(d) == "gpu"), devices[0])
-    for number, device in enumerate(devices):
-        if wanted == str(number) or (
-            not wanted.isdigit() and wanted.lower() in device.name.lower()
-        ):
-            return device
+        return [device for device in devices if _kind(device) == "gpu"] or devices
+    if wanted.isdigit():
+        chosen = devices[int(wanted) :][:1]
+    else:
+        chosen = [device for device in devices if wanted.lower() in device.name.lower()]
+    if chosen:
+        return chosen
     known = ", ".join(f"{i} ({d.name.strip()})" for i, d in enumerate(devices))
     raise RequestError(f"device is {wanted!r}: the devices here are {known}", "device")
