@@ -18,7 +18,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def numbers(capsys: pytest.CaptureFixture[str], *words: str) -> np.ndarray:
-    assert cli.main(["embed", *words, "--backend", "reference"]) == 0
+    assert cli.main(["embed", *words, "--backend", "cpu"]) == 0
     lines = capsys.readouterr().out.splitlines()
     return np.array([[float(word) for word in line.split()] for line in lines], np.float32)
 
@@ -32,7 +32,7 @@ def test_a_line_of_numbers_for_each_text(encoder: str, capsys: pytest.CaptureFix
 
 def test_json(encoder: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = numbers(capsys, encoder, "ab")
-    assert cli.main(["embed", encoder, "ab", "--json", "--backend", "reference"]) == 0
+    assert cli.main(["embed", encoder, "ab", "--json", "--backend", "cpu"]) == 0
     report = json.loads(capsys.readouterr().out)
     (embedding,) = report["embeddings"]
     assert report["model"] == "bert-None" and embedding["num_tokens"] == 4
