@@ -108,7 +108,9 @@ def write_header(
 
 
 def check_free(path: Path, replace: bool = False) -> None:
-    """GGUFError when a file is there and does not give way, or there is no folder for it."""
+    """GGUFError when something is there and does not give way, or there is no folder for it."""
+    if path.is_dir():
+        raise GGUFError(f"{path}: is a folder: name a file in it")
     if not replace and path.exists():
         raise GGUFError(f"{path}: there is a file of this name already: delete it or --force")
     if not path.parent.is_dir():

@@ -3,7 +3,7 @@
 Knows no tensors and no families.
 """
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,11 @@ class Settings:
 
     def optional_integer(self, *names: str) -> int | None:
         value = self.value(*names)
-        if value is None:
-            return None
+        return None if value is None else self._integer(names[0], value)
+
+    def _integer(self, name: str, value: Any) -> int:
         if type(value) is not int or not 0 <= value < _MOST:
-            raise self.wrong(names[0], value, "a whole number")
+            raise self.wrong(name, value, "a whole number")
         return value
 
     def integer(self, *names: str) -> int:
@@ -49,11 +50,12 @@ class Settings:
 
     def optional_number(self, *names: str) -> float | None:
         value = self.value(*names)
-        if value is None:
-            return None
+        return None if value is None else self._number(names[0], value)
+
+    def _number(self, name: str, value: Any) -> float:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value):
-            raise self.wrong(names[0], value, "a number")
+        if not is_number or not abs(value) <= sys.float_info.max:  # nor what is no number
+            raise self.wrong(name, value, "a number")
         return float(value)
 
     def number(self, name: str, default: float) -> float:
@@ -72,6 +74,14 @@ class Settings:
         """A list; empty without one."""
         value = self.value(*names)
         return value if isinstance(value, list) else ()
+
+    def integers(self, *names: str) -> list[int]:
+        """A list of whole numbers, null as 0; empty without one."""
+        return [self._integer(names[0], value or 0) for value in self.items(*names)]
+
+    def numbers(self, *names: str) -> list[float]:
+        """A list of numbers, null as 0; empty without one."""
+        return [self._number(names[0], value or 0) for value in self.items(*names)]
 
     def group(self, *names: str) -> "Settings":
         """A group of settings; empty without one."""

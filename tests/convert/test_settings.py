@@ -10,6 +10,7 @@ import pytest
 
 from edgellm.convert.checkpoint import open_checkpoint
 from edgellm.convert.plan import make_plan
+from edgellm.convert.weight import Weight
 from edgellm.errors import EdgeLLMError
 from tests.convert.checkpoints import save_safetensors
 from tests.convert.golden import golden
@@ -67,6 +68,7 @@ def test_odd_settings_are_refused_or_mean_nothing(tmp_path: Path, family: str) -
         ({"num_attention_heads": 1 << 20, "head_dim": None}, "num_attention_heads is '1048576'"),
         ({"rope_parameters": {"partial_rotary_factor": 1e308}}, "a share of a head"),
         ({"layer_types": 3, "architectures": 3}, "model of no architecture"),
+        ({"rope_parameters": {"rope_theta": 1 << 1100}}, "rope_theta is '1358.*expected a number"),
     ],
 )
 def test_numbers_without_bounds(tmp_path: Path, setting: dict[str, Any], message: str) -> None:
@@ -76,6 +78,43 @@ def test_numbers_without_bounds(tmp_path: Path, setting: dict[str, Any], message
     (tmp_path / "config.json").write_text(json.dumps(model.config | setting))
     with pytest.raises(EdgeLLMError, match=message):
         make_plan(open_checkpoint(tmp_path), lambda name, weight: "F32")
+
+
+@pytest.mark.parametrize(
+    ("family", "setting", "message"),
+    [
+        ("hunyuan-moe", {"moe_topk": {"a": 1}}, "moe_topk is .*, expected a whole number"),
+        ("hunyuan-moe", {"moe_topk": [2, "x"]}, "moe_topk is 'x', expected a whole number"),
+        (
+            "granite-moe-swa",
+            {"layer_rope_theta": [[1]]},
+            r"layer_rope_theta is '\[1\]', expected a",
+        ),
+        ("bloom", {"n_head": 7}, "does not fit the others"),
+    ],
+)
+def test_lists_have_the_kind_that_is_read(
+    tmp_path: Path, family: str, setting: dict[str, Any], message: str
+) -> None:
+    model = golden(family)
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in model.shapes.items()}
+    save_safetensors(tmp_path / "model.safetensors", zeros)
+    (tmp_path / "config.json").write_text(json.dumps(model.config | setting))
+    with pytest.raises(EdgeLLMError, match=message):
+        make_plan(open_checkpoint(tmp_path), lambda name, weight: "F32")
+
+
+def test_a_fault_of_ours_is_not_taken_for_a_setting(tmp_path: Path) -> None:
+    model = golden("qwen3")
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in model.shapes.items()}
+    save_safetensors(tmp_path / "model.safetensors", zeros)
+    (tmp_path / "config.json").write_text(json.dumps(model.config))
+
+    def faulty(name: str, weight: Weight) -> str:
+        raise TypeError
+
+    with pytest.raises(TypeError):
+        make_plan(open_checkpoint(tmp_path), faulty)
 
 
 @pytest.mark.parametrize(

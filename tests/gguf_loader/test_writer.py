@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgellm.errors import GGUFError
-from edgellm.gguf_loader import Chunks, NewTensor, entry, open_gguf, write_gguf
+from edgellm.gguf_loader import Chunks, NewTensor, check_free, entry, open_gguf, write_gguf
 from tests.gguf_writer import Q8_0, array, build_gguf, int8, uint64, write_gguf as write_for_tests
 
 VALUES = {
@@ -103,6 +103,12 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path, kind: str) -> None:
     with pytest.raises((_Stop, ValueError)):
         write_gguf(tmp_path / "x.gguf", [], TENSORS, data[kind])
     assert not os.listdir(tmp_path)
+
+
+def test_a_folder_is_no_place_to_write_to(tmp_path: Path) -> None:
+    """Not even when what is there is to give way: it is said before anything is computed."""
+    with pytest.raises(GGUFError, match="is a folder: name a file in it"):
+        check_free(tmp_path, replace=True)
 
 
 def test_a_disk_that_says_no(tmp_path: Path) -> None:

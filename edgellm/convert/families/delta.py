@@ -39,7 +39,7 @@ def _delta_net(s: Settings) -> Keys:
 
 
 def _with_sections(s: Settings) -> Keys:
-    given = s.rope.items("mrope_section") or _SECTIONS[:3]
+    given = s.rope.integers("mrope_section") or _SECTIONS[:3]
     sections = np.array([*given, 0][:4], np.int32)
     return _delta_net(s) | {"rope.dimension_sections": sections}
 

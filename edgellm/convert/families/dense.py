@@ -40,7 +40,7 @@ def qwen2(s: Settings) -> Keys:
 
 def with_sections(s: Settings) -> Keys:
     """How rotary dimensions are divided among text and images."""
-    sections = s.rope.items("mrope_section")
+    sections = s.rope.integers("mrope_section")
     return {"rope.dimension_sections": np.array([*sections, 0][:4], np.int32)} if sections else {}
 
 
@@ -149,7 +149,7 @@ def hunyuan(s: Settings) -> Keys:
 def _hunyuan_vl(s: Settings) -> Keys:
     """A larger base by a factor that has a key, and dimensions divided among text and images."""
     alpha = s.rope.optional_number("alpha")
-    sections = s.rope.items("xdrope_section", "mrope_section")
+    sections = s.rope.integers("xdrope_section", "mrope_section")
     if not alpha or not sections:
         return hunyuan(s)
     base = {"rope_theta": s.rope.optional_number("rope_theta") or 10000.0}

@@ -103,11 +103,11 @@ def _llama4(s: Settings) -> Keys:
 
 def _hunyuan(s: Settings) -> Keys:
     keys = hunyuan(s)
-    used = {i for i in (s.value("moe_topk"),) if not isinstance(i, list)} | set(s.items("moe_topk"))
+    used = set(s.integers("moe_topk")) or {s.integer("moe_topk")}
     if len(used) != 1:
         raise s.wrong("moe_topk", sorted(used), "one number for all layers")
     return keys | {
-        "expert_used_count": int(used.pop()),
+        "expert_used_count": used.pop(),
         "expert_feed_forward_length": s.integer("intermediate_size"),
         "expert_shared_feed_forward_length": s.integer("intermediate_size"),
     }

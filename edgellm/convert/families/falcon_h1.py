@@ -43,14 +43,14 @@ def _multiplied(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """A matrix times its multipliers; those of what it reads are none of its bias."""
     part, suffix = name.split(".")[-2:]
     within = s.number("attention_in_multiplier", 1.0) if suffix == "weight" else 1.0
-    gate, down = s.items("mlp_multipliers") or (1.0, 1.0)
+    gate, down = s.numbers("mlp_multipliers") or (1.0, 1.0)
     factors = {
         "q_proj": within,
         "k_proj": within * s.number("key_multiplier", 1.0),
         "v_proj": within,
         "o_proj": s.number("attention_out_multiplier", 1.0),
-        "gate_proj": float(gate),
-        "down_proj": float(down),
+        "gate_proj": gate,
+        "down_proj": down,
         "out_proj": s.number("ssm_out_multiplier", 1.0),
         "lm_head": s.number("lm_head_multiplier", 1.0),
     }
@@ -66,7 +66,7 @@ def _multiplied_input(name: str, weight: Weight, s: Settings) -> Iterator[Named]
     sizes = [inner, inner, shared, shared, s.integer("mamba_n_heads")]
     if sum(sizes) != weight.rows:
         raise weight.wrong(f"expected {' + '.join(map(str, sizes))} rows by config.json")
-    each = [float(factor) for factor in s.items("ssm_multipliers") or [1.0] * len(sizes)]
+    each = s.numbers("ssm_multipliers") or [1.0] * len(sizes)
     within = s.number("ssm_in_multiplier", 1.0) if name.endswith("weight") else 1.0
     yield name, _by_row(weight, np.repeat(np.array(each, np.float32), sizes) * np.float32(within))
 

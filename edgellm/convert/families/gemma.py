@@ -41,7 +41,7 @@ def _embedding(s: Settings) -> Keys:
 def _gemma3n(s: Settings) -> Keys:
     """Of gates a share is left out, which is told as standard deviations above the mean."""
     keys = decoder(_one_width(s)) | windows(s)
-    shares = s.items("activation_sparsity_pattern") or [0.0] * s.layers
+    shares = s.numbers("activation_sparsity_pattern") or [0.0] * s.layers
     deviations = [NormalDist().inv_cdf(share) if share > 0 else -inf for share in shares]
     return keys | {
         "altup.active_idx": s.optional_integer("altup_active_idx") or 0,
@@ -111,7 +111,7 @@ def _as_many_tokens(name: str, weight: Weight, s: Settings) -> list[Named]:
 
 def _one_width(s: Settings) -> Settings:
     """Settings in which feed-forward blocks have one width, which all layers share."""
-    widths = set(s.items("intermediate_size"))
+    widths = set(s.integers("intermediate_size"))
     if not widths:
         return s
     if len(widths) != 1:

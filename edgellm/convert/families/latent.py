@@ -81,7 +81,7 @@ def _indexed(s: Settings) -> Keys:
 def _kimi_linear(s: Settings) -> Keys:
     """Layers have attention over latents, or a state: those have no heads of keys."""
     linear = s.group("linear_attn_config")
-    full = linear.items("full_attn_layers")  # counted from 1
+    full = linear.integers("full_attn_layers")  # counted from 1
     kinds = s.items("layer_types")
     attends = [kind == "full_attention" for kind in kinds] or [
         i + 1 in full for i in range(s.layers)

@@ -17,7 +17,7 @@ def _deci(s: Settings) -> Keys:
     with heads of queries alone is a matrix. Source: Bercovich et al. 2024 (Puzzle)."""
     blocks = s.groups("block_configs")
     if not blocks:
-        heads = s.items("num_key_value_heads_per_layer")
+        heads = s.integers("num_key_value_heads_per_layer")
         return decoder(s) | (
             {"attention.head_count_kv": np.array(heads, np.uint32)} if heads else {}
         )
@@ -54,7 +54,7 @@ def _paired(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
 
 def _openelm_widths(s: Settings) -> list[int]:
     multiple = s.optional_integer("ffn_dim_divisor") or 256
-    wanted = [float(factor) * s.hidden_size for factor in s.items("ffn_multipliers")]
+    wanted = [factor * s.hidden_size for factor in s.numbers("ffn_multipliers")]
     widths = [max(multiple, int(w + multiple / 2) // multiple * multiple) for w in wanted]
     return [w + multiple * (w < 0.9 * asked) for w, asked in zip(widths, wanted, strict=True)]
 
@@ -62,7 +62,7 @@ def _openelm_widths(s: Settings) -> list[int]:
 def _openelm(s: Settings) -> Keys:
     """Heads and widths grow with the layers. Source: Mehta et al. 2024 (OpenELM)."""
     dim = s.integer("head_dim")
-    heads, kv_heads = s.items("num_query_heads"), s.items("num_kv_heads")
+    heads, kv_heads = s.integers("num_query_heads"), s.integers("num_kv_heads")
     for name, given in (("num_query_heads", heads), ("num_kv_heads", kv_heads)):
         if len(given) != s.layers:
             raise s.wrong(name, given, f"a number for each of {s.layers} layers")

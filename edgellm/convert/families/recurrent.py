@@ -131,7 +131,7 @@ def _granite_hybrid(s: Settings) -> Keys:
 
 def _bamba(s: Settings) -> Keys:
     """Part of a head is rotated, in the layers with attention."""
-    attention = set(s.items("attn_layer_indices"))
+    attention = set(s.integers("attn_layer_indices"))
     keys = decoder(s) | _heads_of_mamba(s)
     keys["attention.head_count_kv"] = _per_layer(s, [i in attention for i in range(s.layers)])
     return keys

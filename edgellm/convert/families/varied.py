@@ -47,14 +47,14 @@ def local_share(s: Settings) -> Keys:
 
 def _granite_swa(s: Settings) -> Keys:
     """Layers without a base do not rotate."""
-    bases = s.items("layer_rope_theta")
+    bases = s.numbers("layer_rope_theta")
     rotated = [bool(base) for base in bases] or [bool(yes) for yes in s.items("no_rope_layers")]
     if len({base for base in bases if base}) > 1:
         raise s.wrong("layer_rope_theta", sorted(set(bases)), "one base for all layers, or 0")
     keys = granite(s) | windows(s)
     base = next((base for base in bases if base), None)
     if base:
-        keys["rope.freq_base"] = float(base)
+        keys["rope.freq_base"] = base
     if rotated:
         keys["attention.rope_pattern"] = np.array(rotated, np.uint32)
     shared = s.optional_integer("shared_intermediate_size")
@@ -64,13 +64,13 @@ def _granite_swa(s: Settings) -> Keys:
 def _mimo_layers(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The kinds of layers, from numbers that say so, and windows that do not count the token."""
     implied: dict[str, Any] = {}
-    if (pattern := config.get("hybrid_layer_pattern")) is not None:
+    if isinstance(pattern := config.get("hybrid_layer_pattern"), list):
         kinds = ("full_attention", "sliding_attention")
         implied["layer_types"] = [kinds[bool(yes)] for yes in pattern]
-    if (frequency := config.get("moe_layer_freq")) is not None and isinstance(frequency, list):
+    if isinstance(frequency := config.get("moe_layer_freq"), list):
         implied["mlp_layer_types"] = ["sparse" if yes else "dense" for yes in frequency]
-    if config.get("sliding_window_size"):
-        implied["sliding_window"] = config["sliding_window_size"] + 1
+    if isinstance(window := config.get("sliding_window_size"), int) and window:
+        implied["sliding_window"] = window + 1
     if config.get("layernorm_epsilon"):
         implied["rms_norm_eps"] = config["layernorm_epsilon"]
     return implied
@@ -102,7 +102,7 @@ def _laguna(s: Settings) -> Keys:
     for name in ("moe_apply_router_weight_on_input", "moe_router_logit_softcapping"):
         if s.value(name):
             raise s.wrong(name, s.value(name), "none: it has no key")
-    heads = s.items("num_attention_heads_per_layer") or [s.heads] * s.layers
+    heads = s.integers("num_attention_heads_per_layer") or [s.heads] * s.layers
     return (
         decoder(s)
         | windows(s)
@@ -149,10 +149,9 @@ def _step(s: Settings) -> Keys:
         "rope.dimension_count": s.head_dim,  # of which layers without a window rotate half
     }
     for key, name in (("exp", "swiglu_limits"), ("shexp", "swiglu_limits_shared")):
-        limits = s.items(name)
+        limits = s.numbers(name)[: s.layers]
         if limits:
-            numbers = [float(limit or 0) for limit in limits[: s.layers]]
-            keys[f"swiglu_clamp_{key}"] = np.array(numbers, np.float32)
+            keys[f"swiglu_clamp_{key}"] = np.array(limits, np.float32)
     return keys
 
 
