@@ -21,7 +21,7 @@ from pathlib import Path
 from textual.events import Key
 from textual.pilot import Pilot
 
-from edgellm.tui import garbage
+from edgellm.tui import interpreter
 from edgellm.tui.app import ChatApp
 from tests.tui.piloted import chatting, say, until
 from tests.tui.scripted import ScriptedClient
@@ -154,6 +154,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--characters", type=int, default=20_000)
     given = parser.parse_args()
-    garbage.begin()
+    interpreter.begin()
     with asyncio.Runner(loop_factory=TimedLoop) as runner:
         runner.run(main(given.characters))

@@ -18,7 +18,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, TextArea
 
 from edgellm.errors import EdgeLLMError
-from edgellm.tui import garbage
+from edgellm.tui import interpreter
 from edgellm.tui.actions import ACTIONS, BY_NAME, Action
 from edgellm.tui.chat import Chat, Conversation, Message
 from edgellm.tui.desk import Desk
@@ -30,6 +30,7 @@ from edgellm.tui.handlers.prompt import submit
 from edgellm.tui.history import History, Store
 from edgellm.tui.listing import Listing
 from edgellm.tui.palette import Actions
+from edgellm.tui.screens.chat import ChatScreen
 from edgellm.tui.screens.models import ModelScreen
 from edgellm.tui.session import Session
 from edgellm.tui.status import status_of
@@ -94,6 +95,9 @@ class ChatApp(App[None]):
 
     # The parts of the screen.
 
+    def get_default_screen(self) -> ChatScreen:
+        return ChatScreen(id="_default")
+
     def compose(self) -> ComposeResult:
         yield self.sidebar
         with Vertical(id="main"):
@@ -136,7 +140,9 @@ class ChatApp(App[None]):
         await self.refresh_chat()
         self.set_interval(_TICK, self._show_status)
         self.set_interval(_LOOK, self._look_around)
-        self.set_interval(garbage.EVERY, lambda: garbage.collect(bool(self.session.busy())))
+        self.set_interval(
+            interpreter.COLLECT_EVERY, lambda: interpreter.collect(bool(self.session.busy()))
+        )
         self._choose_first_model()
 
     @work
@@ -145,6 +151,7 @@ class ChatApp(App[None]):
         if name is None:
             self.ask(ModelScreen(self.library, None, first=True), self.use_model)
         else:
+            self.chat.change(model=name)  # a message tries again when it cannot be loaded now
             await self.attempt(self.use_model(name))
 
     async def on_unmount(self) -> None:
@@ -277,9 +284,12 @@ class ChatApp(App[None]):
             self.call_later(self._after_change)
 
     async def _after_change(self) -> None:
-        self._show_status()
         self._show_settings()
-        await self.listing.draw()
+        if self.chat.messages:
+            self._show_status()
+            await self.listing.draw()
+        else:
+            await self.refresh_chat()  # what is shown instead depends on the model
 
     # These three may be called in any thread.
 

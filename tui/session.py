@@ -17,6 +17,7 @@ from edgellm.types import LoadOptions, ModelInfo, SamplingParams
 
 _NONE = "choose a model first"
 _STOPS = " · Esc stops"
+_ENDED = "the engine has ended unexpectedly; the next message starts it again"
 
 
 class _Report:
@@ -47,6 +48,7 @@ class Session:
         load_options: LoadOptions | None = None,
     ) -> None:
         self.activity = ""  # what is done before an answer can begin
+        self.failure = ""  # why no model could be had when one was asked for last
         self.models: dict[str, ModelInfo] = {}
         self.acceptance: dict[int, float | None] = {}  # by message, of answers that ended here
         self.errors: dict[int, Exception] = {}  # by message, of answers that failed here
@@ -79,6 +81,15 @@ class Session:
         """The model of this name or path, loaded. EdgeLLMError says why it cannot be."""
         if name is None:
             raise EdgeLLMError(_NONE)
+        try:
+            info = await self._load(name)
+        except EdgeLLMError as error:
+            self._show_failure(str(error))
+            raise
+        self._show_failure("")
+        return info
+
+    async def _load(self, name: str) -> ModelInfo:
         client = await self.client()
         async with self._lock:
             if name in self._names:
@@ -103,6 +114,11 @@ class Session:
     def _show_activity(self, text: str) -> None:
         self.activity = text
         self._changed(None)
+
+    def _show_failure(self, text: str) -> None:
+        if text != self.failure:
+            self.failure = text
+            self._changed(None)
 
     def known(self, name: str | None) -> ModelInfo | None:
         """The model, if it is loaded already."""
@@ -226,7 +242,7 @@ class Session:
             self._client = None
             self.models.clear()
             self._names.clear()
-            self._note("the engine has ended unexpectedly; the next message starts it again")
-            self._changed(None)
+            self._show_failure(_ENDED)
+            self._note(_ENDED)
         finally:
             self._checking = None

@@ -13,6 +13,7 @@ def status_of(chat: Chat, session: Session, memory: int | None) -> Status:
     status = Status(
         model=model_name(name),
         activity=session.activity,
+        failure="" if session.known(name) else session.failure,
         context=session.context_length(name) or 0,
         memory=memory,
         others=len(session.busy() - {chat.id}),

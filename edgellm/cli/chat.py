@@ -13,7 +13,7 @@ from edgellm.client import ChildClient, Client
 from edgellm.config import history_file
 from edgellm.errors import RequestError
 from edgellm.pull import entry_of, pull, stored_models
-from edgellm.tui import garbage
+from edgellm.tui import interpreter
 from edgellm.tui.app import ChatApp
 from edgellm.tui.doors import Advance, Note, Offer
 from edgellm.tui.plain import can_draw, converse
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         loading = options.load_options(args)
         asyncio.run(converse(ChildEngine(), history_file(), args.model, loading))
         return 0
-    garbage.begin()
+    interpreter.begin()
     app = ChatApp(ChildEngine(), Models(), history_file(), args.model, options.load_options(args))
     app.run()
     return app.return_code or 0

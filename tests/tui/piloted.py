@@ -28,11 +28,11 @@ async def chatting(
     size: tuple[int, int] = (100, 24),
     engine: ScriptedEngine | None = None,
 ) -> Any:
-    """The app on a screen of that size, its history in `folder`, with a model loaded."""
+    """The app on a screen of that size, its history in `folder`, its model loaded if it can be."""
     engine = engine or ScriptedEngine(client or ScriptedClient())
     app = ChatApp(engine, library or ScriptedLibrary(), folder / "history.db")
     async with app.run_test(size=size, notifications=True) as pilot:
-        if library is None or library.stored:
+        if engine.error is None and (library is None or library.stored):
             await until(pilot, lambda: app.session.known("tiny") is not None)
         yield pilot
 

@@ -169,13 +169,17 @@ def _event(request: Request, text: str, prompt_tokens: int, count: int, reason: 
 
 
 class ScriptedEngine:
-    """Gives the clients in turn: one more each time that an engine has died."""
+    """Gives the clients in turn: one more each time that an engine has died. error: why it does
+    not start."""
 
-    def __init__(self, *clients: ScriptedClient) -> None:
+    def __init__(self, *clients: ScriptedClient, error: EdgeLLMError | None = None) -> None:
         self.clients = list(clients)
+        self.error = error
         self.starts = 0
 
     async def start(self) -> Client:
+        if self.error is not None:
+            raise self.error
         self.starts += 1
         return self.clients[min(self.starts, len(self.clients)) - 1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Button, OptionList, ProgressBar, Static
 
-from edgellm.errors import ConnectionFailed, DownloadError
+from edgellm.errors import ConnectionFailed, DownloadError, EdgeLLMError
 from edgellm.tui.actions import ACTIONS
 from edgellm.tui.app import ChatApp
 from edgellm.tui.chat import Chat, Message
@@ -151,6 +151,26 @@ async def test_a_crash_of_the_engine(tmp_path: Path) -> None:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: texts(pilot)[-1] == " and more")
         assert engine.starts == 2
+
+
+@asynchronous
+async def test_an_engine_that_does_not_start_is_told_until_it_does(tmp_path: Path) -> None:
+    said = "the engine did not start: it ended with code 1; it said:\nno [memory]"
+    engine = ScriptedEngine(ScriptedClient(), error=EdgeLLMError(said))
+    async with chatting(tmp_path, engine=engine, size=(60, 20)) as pilot:
+        app = app_of(pilot)
+        bar = app.query_one(StatusBar)
+        await until(pilot, lambda: app.transcript.query(".placeholder"))
+        welcome = app.transcript.query_one(".placeholder", Static)
+        await until(pilot, lambda: said in str(welcome.render()))
+        assert str(bar.render()) == "tiny   the engine did not start: it ended with code 1; …"
+        await say(pilot, "hi")
+        assert "no [memory]" in str(app.transcript.query_one(".ending", Static).render())
+        await until(pilot, lambda: "did not start" in str(bar.render()))
+        engine.error = None
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: texts(pilot)[-1] == "An *answer*.")
+        await until(pilot, lambda: "did not start" not in str(bar.render()))
 
 
 @asynchronous

@@ -12,11 +12,13 @@ _KEYS = "F1 help · Ctrl+P commands"
 
 @dataclass(frozen=True)
 class Status:
-    """used, context: tokens. rate: tokens per second. first_token: seconds. acceptance:
-    share of the tokens guessed ahead that were right. memory: bytes."""
+    """failure: why the model cannot be used. used, context: tokens. rate: tokens per second.
+    first_token: seconds. acceptance: share of the tokens guessed ahead that were right. memory:
+    bytes."""
 
     model: str = "no model"
     activity: str = ""
+    failure: str = ""
     used: int = 0
     context: int = 0
     rate: float | None = None
@@ -34,8 +36,11 @@ class StatusBar(Static):
     def render(self) -> Content:
         status = self.status
         parts = [Content.styled(status.model, "bold")]
-        if status.activity:
-            parts.append(Content.styled(status.activity, "$accent"))
+        width = self.content_size.width
+        if told := status.activity or status.failure.partition("\n")[0]:
+            room = max(0, width - _joined([*parts, Content()]).cell_length)
+            style = "$accent" if status.activity else "$error"
+            parts.append(Content.styled(told, style).truncate(room, ellipsis=True))
         if status.context:
             parts.append(context_bar(status.used, status.context))
         if status.rate is not None:
@@ -48,7 +53,6 @@ class StatusBar(Static):
             parts.append(Content(size(status.memory)))
         if status.others:
             parts.append(Content.styled(f"◌ {status.others} more", "$accent"))
-        width = self.content_size.width
         while len(parts) > 1 and _joined(parts).cell_length > width > 0:
             parts.pop()  # the last ones are missed least, and half of one says nothing
         line = _joined(parts)

@@ -3,6 +3,7 @@
 import asyncio
 
 from textual import on
+from textual.content import Content
 from textual.geometry import Spacing
 from textual.widgets import Button, Static
 
@@ -29,7 +30,8 @@ No model is chosen yet.
 
 [$muted]Ctrl+L lists the models[/]\
 """
-WELCOMES = (_ASK, _CHOOSE)
+_AGAIN = "[$muted]A message tries again · Ctrl+L lists the models[/]"
+WELCOMES = (_ASK, _CHOOSE, _AGAIN)
 
 
 class Transcript(Following, can_focus=False):
@@ -94,7 +96,8 @@ class Transcript(Following, can_focus=False):
             return MessageView(message, places[message.id], session.errors.get(message.id))
 
         views = self.views
-        await self.query_children(".placeholder, #earlier").remove()
+        await self.query_children("#earlier").remove()
+        await self._welcome(None if path else _welcome(chat, session))
         drawn = [view.message.id for view in views]
         if drawn and drawn == wanted[-len(drawn) :]:
             earlier = shown[: -len(drawn)]
@@ -114,12 +117,19 @@ class Transcript(Following, can_focus=False):
             if generation := session.generation(chat, now.id):
                 view.follow(generation)
             await view.show(now, places[now.id], session.errors.get(now.id))
-        if not path:
-            welcome = _CHOOSE if chat.conversation.model is None else _ASK
-            await self.mount(Static(welcome, classes="placeholder"))
-        elif len(path) > len(shown):
+        if len(path) > len(shown):
             label = f"{len(path) - len(shown)} earlier messages"
             await self.mount(Button(label, id="earlier", compact=True), before=0)
+
+    async def _welcome(self, text: Content | None) -> None:
+        """What stands in place of messages; None: nothing."""
+        shown = list(self.query_children(".placeholder").results(Static))
+        if text is None:
+            await self.query_children(".placeholder").remove()
+        elif shown:
+            shown[0].update(text)
+        else:
+            await self.mount(Static(text, classes="placeholder"))
 
     # What is out of sight is folded, or every addition would cost more the longer the text is.
 
@@ -152,6 +162,14 @@ class Transcript(Following, can_focus=False):
     def _show_more(self, event: Button.Pressed) -> None:
         """The app draws again, with more messages than before."""
         self._limit += _SHOWN
+
+
+def _welcome(chat: Chat, session: Session) -> Content:
+    """What to do first; where the model could not be had, why."""
+    model = chat.conversation.model
+    if session.failure and session.known(model) is None:
+        return Content.assemble((f"{session.failure}\n\n", "$error"), Content.from_markup(_AGAIN))
+    return Content.from_markup(_CHOOSE if model is None else _ASK)
 
 
 def _place(chat: Chat, message: Message) -> tuple[int, int]:
