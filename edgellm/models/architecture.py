@@ -147,7 +147,7 @@ class Architecture:
     mtp_reads: what a head that predicts a further token reads of the model, and gives for the one
     after it: its last hidden states, normed, or the stream before that; None: no head is used.
     exact_within: keys whose product is how many tokens attention picks; with no more than those it
-    sees all.
+    sees all. scaled_beyond: a key that says from which position on queries are scaled.
     may_skip: layers without heads have no attention, those without keys a matrix instead, those of
     width 0 no feed-forward block.
     rank_pooling: of which row a reranker's classifier makes scores. classifier_activation: of its
@@ -230,6 +230,7 @@ class Architecture:
     cycles: bool = False
     mtp_reads: MTPReads | None = None
     exact_within: tuple[str, ...] = ()
+    scaled_beyond: str | None = None
     may_skip: bool = False
     rank_pooling: Literal["cls", "last", "mean"] = "cls"
     classifier_activation: Literal["tanh", "gelu"] = "tanh"

@@ -84,8 +84,7 @@ def _scaled_by_position(r: Recorder, layer: int, q: Value) -> Value:
         return r.builder.position_scale(q, scale.length, scale.factor, scale.offset)
     if config.temperature_scale is None:
         return q
-    length = config.rope_scaling.original_context
-    return r.builder.position_scale(q, length, config.temperature_scale)
+    return r.builder.position_scale(q, config.temperature_length, config.temperature_scale)
 
 
 def _rotates(r: Recorder, layer: int) -> bool:

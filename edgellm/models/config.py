@@ -49,8 +49,8 @@ class ModelConfig:
     included; None is all of them. In a model that is not causal half of it lies after the query.
     attention_scale: multiplies attention scores. value_scale: multiplies what attention adds. norm:
     never "by_key".
-    temperature_scale: queries beyond rope_scaling.original_context grow with it (Builder.
-    position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
+    temperature_scale, temperature_length: queries beyond so many tokens grow with that scale
+    (Builder.position_scale). max_alibi_bias: see Builder.attention, 0 is none. clamp_qkv: largest
     magnitude of queries, keys and values. The other scales are the file's own; the row of the
     architecture says what they do. local_...: of layers with a window. shared_kv_layers: so many
     at the end use keys and values of earlier ones. per_layer_input_width: what a token brings to
@@ -92,6 +92,7 @@ class ModelConfig:
     attention_softcap: float | None
     value_scale: float | None
     temperature_scale: float | None
+    temperature_length: int
     max_alibi_bias: float
     clamp_qkv: float | None
     parallel_residual: bool
@@ -209,6 +210,8 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
         attention_softcap=_softcap(keys, "attn_logit_softcapping", row.attention_softcap),
         value_scale=keys.optional_number("attention.value_scale"),
         temperature_scale=keys.optional_number("attention.temperature_scale"),
+        temperature_length=keys.integer("attention.temperature_length", 0, MAX_CONTEXT, default=0)
+        or rope_scaling.original_context,
         max_alibi_bias=keys.number("attention.max_alibi_bias", 0, 1e3, default=0.0),
         clamp_qkv=keys.optional_number("attention.clamp_kqv"),
         parallel_residual=keys.boolean("use_parallel_residual") is not False,
@@ -241,10 +244,12 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
 
 def _reach(keys: Keys, row: Architecture, context_length: int) -> int:
     """As many tokens as the model may see, computed as it does."""
-    if not row.exact_within:
-        return context_length
-    picked = math.prod(keys.integer(key, 1, MAX_CONTEXT) for key in row.exact_within)
-    return min(context_length, picked)
+    reach = context_length
+    if row.exact_within:
+        reach = min(reach, math.prod(keys.integer(k, 1, MAX_CONTEXT) for k in row.exact_within))
+    if row.scaled_beyond is not None:
+        reach = min(reach, keys.integer(row.scaled_beyond, 0, MAX_CONTEXT, default=0) or reach)
+    return reach
 
 
 def _pooling(keys: Keys) -> Pooling | None:

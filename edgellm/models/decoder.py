@@ -111,11 +111,14 @@ def _recorded(
 ) -> tuple[Recorder, Weight, dict[str, Value]]:
     """The model's own calls in a recorder; its embedding, and its outputs by name."""
     row = architecture(config.architecture)
-    if row.exact_within and context_length > config.context_length:
+    is_bounded = row.exact_within or row.scaled_beyond is not None
+    if is_bounded and context_length > config.context_length:
+        differs = (
+            "attention sees what an indexer picks" if row.exact_within else "queries are scaled"
+        )
         raise GGUFError(
-            f"attention sees {config.context_length} tokens that an indexer picks, which is not "
-            f"supported; a context of {context_length} is asked for: give a context of at most "
-            f"{config.context_length}, where it sees all"
+            f"beyond {config.context_length} tokens {differs}, which is not supported; a context "
+            f"of {context_length} is asked for: give one of at most {config.context_length}"
         )
     weights = Weights(file, row.absent, row.unused, row.part, config.num_layers)
     r = Recorder(config, row, weights, context_length, adapters)

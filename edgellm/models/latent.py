@@ -35,8 +35,7 @@ def latent_attention(r: Recorder, layer: int, x: Value) -> Value:
         b.head_matmul(q_plain, to_latent, heads), _rotated(r, layer, q_position, heads), heads
     )
     if config.temperature_scale is not None:
-        length = config.rope_scaling.original_context
-        q = b.position_scale(q, length, config.temperature_scale)
+        q = b.position_scale(q, config.temperature_length, config.temperature_scale)
     mixed = b.attention(
         q,
         b.concat_heads(c, _rotated(r, layer, k_position, 1), 1),

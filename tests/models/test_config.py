@@ -177,7 +177,7 @@ def test_a_model_that_is_known_and_not_run_is_refused_by_what_it_needs(
 
 @pytest.mark.parametrize(
     ("name", "key"),
-    [("grok", "attention.temperature_length"), ("deepseek2-ocr", "attention.sliding_window")],
+    [("deepseek2-ocr", "attention.sliding_window")],
 )
 def test_a_key_that_asks_for_what_is_not_done_is_refused(
     tmp_path: Path, name: str, key: str
@@ -193,6 +193,12 @@ def test_a_file_may_name_its_activation_where_the_family_has_several(tmp_path: P
     assert config_of(tmp_path, "llama", hidden_activation="relu2").activation == "silu"
     with pytest.raises(GGUFError, match=r"bitnet.hidden_activation is 'odd', expected one of silu"):
         config_of(tmp_path, "bitnet", hidden_activation="odd")
+
+
+def test_a_key_says_from_which_position_on_queries_grow(tmp_path: Path) -> None:
+    assert config_of(tmp_path, "mistral4").temperature_length == 16  # the original context
+    longer = config_of(tmp_path, "mistral4", **{"attention.temperature_length": 24})
+    assert longer.temperature_length == 24
 
 
 def test_pooling_may_be_said_to_be_unspecified(tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ def test_a_key_can_only_add_that_weights_are_normalised(tmp_path: Path, name: st
     assert untold is ARCHITECTURES[name].normalize_gates
 
 
+def test_the_weights_of_minicpms_experts_add_up_to_one(tmp_path: Path) -> None:
+    assert experts_of(tmp_path, "minicpm", expert_count=8, expert_used_count=2).normalize
+
+
 @pytest.mark.parametrize(
     ("number", "gating"), [(1, "softmax"), (2, "sigmoid"), (3, "softmax_selected")]
 )

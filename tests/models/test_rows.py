@@ -97,17 +97,26 @@ def test_windowed_layers_take_the_base_of_their_key_and_the_scaling_of_all(
     np.testing.assert_allclose(bases, [3000.0, 50000.0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["deepseek32", "glm-dsa"])
-def test_a_context_in_which_an_indexer_would_pick_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "key", "differs"),
+    [
+        ("deepseek32", "indexer.top_k", "an indexer picks"),
+        ("glm-dsa", "indexer.top_k", "an indexer picks"),
+        ("grok", "temperature_length", "queries are scaled"),
+    ],
+)
+def test_a_context_beyond_what_is_computed_is_refused(
+    tmp_path: Path, name: str, key: str, differs: str
+) -> None:
     def with_few(keys: dict[str, Any], tensors: list[Tensor]) -> None:
-        keys[f"{name}.attention.indexer.top_k"] = 64
+        keys[f"{name}.attention.{key}"] = 64
 
     with open_gguf(write_tiny(tmp_path, name, with_few)) as file:
         config = read_config(file)
         assert config.context_length == 64 < CONTEXT
         assert config.rope_scaling.original_context == CONTEXT
         record(file, config, 64)
-        with pytest.raises(GGUFError, match="64 tokens that an indexer picks"):
+        with pytest.raises(GGUFError, match=f"beyond 64 tokens .*{differs}"):
             record(file, config, 65)
 
 

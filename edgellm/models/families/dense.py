@@ -214,6 +214,7 @@ ROWS: Mapping[str, Architecture] = {
         embedding_factor=_minicpm_embedding_factor,
         residual_factor=_minicpm_residual_factor,
         logit_factor=_minicpm_logit_factor,
+        normalize_gates=True,
     ),
     "mistral3": Architecture(rope="interleaved", normalize_gates=True),
     "mpt": Architecture(

@@ -138,7 +138,7 @@ ROWS: Mapping[str, Architecture] = {
         activation="gelu_tanh",
         normalize_gates=True,
         mlp_beside_experts=True,
-        refused_keys=("attention.temperature_length",),
+        scaled_beyond="attention.temperature_length",
     ),
     "grovemoe": Architecture(rope="split", normalize_gates=True, experts_share_width=True),
     "hunyuan-moe": Architecture(
