@@ -99,6 +99,15 @@ def total(a: Values) -> Values:
     return added
 
 
+def take_over(old: Values, new: Values, better: npt.NDArray[np.bool_]) -> None:
+    """Writes those of `new` into `old` that are better: bool (n) or (n, groups), of whole rows.
+
+    By their numbers, which takes a quarter of the time of a condition spread over each row.
+    """
+    chosen, rows = np.flatnonzero(better), (better.size, -1)
+    old.reshape(rows, copy=False)[chosen] = new.reshape(rows)[chosen]
+
+
 def peak(x: Values) -> Values:
     """The value of largest magnitude in the last axis, which is kept, with its sign."""
     return np.take_along_axis(x, np.abs(x).argmax(axis=-1)[..., None], axis=-1)
@@ -151,12 +160,9 @@ def fit_affine(
             q = np.rint((x - low) * (np.float32(steps) * inverse(extent)))
         np.clip(q, 0, top, out=q)
         wq = w * q
-        s, m = line(sum_w, total(wq), sums(wq, q), sum_x, sums(wq, x), free_min)
-        tried = (
-            sum_xx
-            + s * (s * sums(wq, q) - 2 * sums(wq, x))
-            + m * (m * sum_w + 2 * s * total(wq) - 2 * sum_x)
-        )
+        sum_q, sum_qq, sum_xq = total(wq), sums(wq, q), sums(wq, x)
+        s, m = line(sum_w, sum_q, sum_qq, sum_x, sum_xq, free_min)
+        tried = sum_xx + s * (s * sum_qq - 2 * sum_xq) + m * (m * sum_w + 2 * s * sum_q - 2 * sum_x)
         better = tried < error
         error = np.where(better, tried, error)
         scale, minimum = np.where(better, s, scale), np.where(better, m, minimum)
