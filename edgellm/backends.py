@@ -19,6 +19,7 @@ from edgellm.config import cache_dir
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
+from edgellm.memory import available_memory
 from edgellm.mixed import Continuation
 from edgellm.model_runner import Executable
 from edgellm.old_folders import mark_used
@@ -42,7 +43,8 @@ class Backend(Protocol):
 class DeviceBackend(Backend, Protocol):
     """A backend on a device with memory of its own. name: what decides the bits of its results.
 
-    memory: bytes that programs may take; memory_note: how that is known, for users.
+    memory: bytes that programs may take; memory_note: how that is known, for users. shares_memory:
+    it is the processor's.
     """
 
     @property
@@ -53,6 +55,9 @@ class DeviceBackend(Backend, Protocol):
 
     @property
     def memory_note(self) -> str: ...
+
+    @property
+    def shares_memory(self) -> bool: ...
 
     def load(self, program: Program, kv: KVStorage) -> Continuation: ...
 
@@ -290,7 +295,9 @@ def gpu_memory(device: str | None = None) -> tuple[str, int] | None:
     except ImportError as error:
         raise BackendError(_NO_PYOPENCL.format(error)) from None
     found = meant(device)[0]
-    return found.name.strip(), memory_of(found).usable
+    memory = memory_of(found)
+    usable = min(memory.usable, available_memory()) if memory.is_shared else memory.usable
+    return found.name.strip(), usable
 
 
 def _may_have_drivers() -> bool:

@@ -56,7 +56,8 @@ def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends:
     Where the number is ours to choose and the device refuses the memory, half of them are tried.
     """
     device = backends.device(options.device)
-    placement = place_load(plan, types, options, device.memory)
+    memory = min(device.memory, plan.usable) if device.shares_memory else device.memory
+    placement = place_load(plan, types, options, memory)
     while True:
         try:
             return _bind_placed(placement, plan.program, types, options, backends)
@@ -65,7 +66,7 @@ def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends:
             if options.gpu_layers != "auto" or not fewer:
                 raise
             backends.note(f"{error}; trying {fewer} layers")
-        placement = place_load(plan, types, replace(options, gpu_layers=fewer), device.memory)
+        placement = place_load(plan, types, replace(options, gpu_layers=fewer), memory)
 
 
 def _bind_placed(

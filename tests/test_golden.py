@@ -46,17 +46,29 @@ def golden(
 
 
 @pytest.mark.weights
-def test_golden_results(golden: tuple[str, dict[str, Any], Path]) -> None:
-    name, want, path = golden
-    differences: list[float] = []
-    same = steps = 0
-    with edgellm.load(str(path)) as model:
+def test_golden_texts(golden: tuple[str, dict[str, Any], Path]) -> None:
+    _, want, path = golden
+    with edgellm.load(str(path), backend="cpu") as model:
         for case in want["tokenize"]:
             ids = model.tokenize(case["text"], case["add_special"], case["parse_special"])
             assert list(ids) == case["ids"], case["text"]
         for case in want["chat"]:
             if "prompt" in case:
                 assert model.apply_chat_template(case["messages"]) == case["prompt"]
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("backend", ["cpu", "opencl"])
+def test_golden_probabilities(
+    golden: tuple[str, dict[str, Any], Path], backend: str, request: pytest.FixtureRequest
+) -> None:
+    name, want, path = golden
+    if backend == "opencl":
+        request.getfixturevalue("opencl")
+    differences: list[float] = []
+    missed: list[float] = []  # what our token is ahead of llama.cpp's
+    steps = 0
+    with edgellm.load(str(path), backend=backend, max_num_seqs=1) as model:
         for case in want["greedy"]:
             prompt = list(model.tokenize(case["prompt"]))
             forced = prompt + [step["id"] for step in case["steps"]]
@@ -64,11 +76,12 @@ def test_golden_results(golden: tuple[str, dict[str, Any], Path]) -> None:
             scored = rows - np.logaddexp.reduce(rows, axis=1, keepdims=True)
             for row, step in zip(scored, case["steps"], strict=True):
                 differences += [row[token] - logprob for token, logprob in step["top"]]
-                same += int(row.argmax()) == step["id"]
+                if row.argmax() != step["id"]:
+                    missed.append(row.max() - row[step["id"]])
                 steps += 1
     rms = float(np.sqrt(np.mean(np.square(differences))))
     assert rms <= 1.3 * NOISE[name]
-    assert same >= 0.95 * steps
+    assert len(missed) <= 0.05 * steps and max(missed, default=0) <= 4 * NOISE[name]
 
 
 @pytest.mark.weights

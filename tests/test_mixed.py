@@ -11,7 +11,7 @@ pytest.importorskip("pyopencl", reason="the test extra installs pyopencl and PoC
 
 import edgellm
 from edgellm.errors import BackendError, OutOfDeviceMemory, RequestError
-from edgellm.kernels.opencl import OpenCLBackend, devices
+from edgellm.kernels.opencl import devices
 from tests.gguf_writer import Tensor
 from tests.models.recipes.parts import VOCAB
 from tests.models.tiny import write_tiny
@@ -19,13 +19,7 @@ from tests.models.tiny import write_tiny
 IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3] * 4
 
 
-@pytest.fixture(autouse=True)
-def working(opencl: None) -> None:
-    """Skips all where no device works."""
-    try:
-        OpenCLBackend(None)
-    except BackendError as error:
-        pytest.skip(f"no OpenCL device works here: {error}")
+pytestmark = pytest.mark.usefixtures("opencl")
 
 
 @pytest.fixture(scope="module")

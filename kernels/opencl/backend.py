@@ -58,6 +58,11 @@ class OpenCLBackend:
         return memory_of(self._context.device).usable
 
     @property
+    def shares_memory(self) -> bool:
+        """Whether it is the processor's."""
+        return memory_of(self._context.device).is_shared
+
+    @property
     def memory_note(self) -> str:
         """How that is known."""
         return memory_of(self._context.device).note

@@ -82,7 +82,7 @@ class Context:
     def _check_size(self, size: int, what: str) -> None:
         most = int(self.device.max_mem_alloc_size)
         if size > most:
-            raise BackendError(
+            raise OutOfDeviceMemory(
                 f"{what} takes {size / 2**20:.0f} MiB and {self.device.name.strip()} gives at most "
                 f"{most / 2**20:.0f} MiB at once: use a smaller model or context, or --backend cpu"
             )

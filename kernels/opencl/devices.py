@@ -90,11 +90,13 @@ _LEAST_LEFT = 512 << 20  # for what screens and the driver need, but never more 
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Bytes in all, and those that may be allocated. is_known: the driver says what is free."""
+    """Bytes in all, and those that may be allocated. is_known: the driver says what is free.
+    is_shared: all of it is the processor's, so that no more is free than there."""
 
     total: int
     usable: int
     is_known: bool
+    is_shared: bool
 
     @property
     def note(self) -> str:
@@ -108,14 +110,15 @@ class DeviceMemory:
 def memory_of(device: Any) -> DeviceMemory:
     """What the driver says is free, or all but a reserve."""
     total = int(device.global_mem_size)
+    is_shared = bool(device.host_unified_memory)
     if "cl_amd_device_attribute_query" in _extensions(device):
         try:
             free = int(np.ravel(device.get_info(_FREE_MEMORY_AMD))[0]) << 10
-            return DeviceMemory(total, free, True)
+            return DeviceMemory(total, free, True, is_shared)
         except (cl.Error, TypeError, ValueError):  # an attribute that few drivers know
             pass
     reserve = min(total // 2, max(int(_LEFT_ALONE * total), _LEAST_LEFT))
-    return DeviceMemory(total, total - reserve, False)
+    return DeviceMemory(total, total - reserve, False, is_shared)
 
 
 def has_gpu() -> bool:
@@ -142,7 +145,8 @@ def variant_of(device: Any) -> Variant:
         items=min(GPU.items, size),
         local=int(device.local_mem_size) - _RESERVED,
     )
-    tiles = (_fitted(tile, variant, most) for tile in GPU.tiles)
+    has_local = device.local_mem_type == cl.device_local_mem_type.LOCAL
+    tiles = (_fitted(tile, variant, most) for tile in GPU.tiles if has_local)
     return replace(variant, tiles=tuple(filter(None, tiles)))
 
 

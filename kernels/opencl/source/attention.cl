@@ -93,32 +93,16 @@ static inline void record_heads(__global const float *y, __global uint *records,
 
 #define PARTIAL (VALUE_DIM + 2)  // numbers of a head's tile: top, sum, sums of values
 
-// Sums and largest numbers over the work-group for all pairs at once, each in the tree of group_sum
-// and group_max. room: WG numbers for each pair.
-#define GROUP_ALL(name, folded) \
-    static inline void name(float *values, __local float *room) \
-    { \
-        int lid = get_local_id(0); \
-        UNROLL \
-        for (int p = 0; p < PAIRS; p++) \
-            room[p * WG + lid] = values[p]; \
-        barrier(CLK_LOCAL_MEM_FENCE); \
-        for (int half_size = WG / 2; half_size; half_size /= 2) { \
-            for (int p = 0; p < PAIRS && lid < half_size; p++) { \
-                __local float *own = room + p * WG + lid; \
-                float a = own[0], b = own[half_size]; \
-                own[0] = folded; \
-            } \
-            barrier(CLK_LOCAL_MEM_FENCE); \
-        } \
-        UNROLL \
-        for (int p = 0; p < PAIRS; p++) \
-            values[p] = room[p * WG]; \
-        barrier(CLK_LOCAL_MEM_FENCE); \
-    }
+// Sums and largest numbers over the work-group for all pairs at once.
+static inline void group_sums(float *values, __local float *room)
+{
+    FOLD_ALL(values, PAIRS, room, a + b)
+}
 
-GROUP_ALL(group_sums, a + b)
-GROUP_ALL(group_maxima, larger(a, b))
+static inline void group_maxima(float *values, __local float *room)
+{
+    FOLD_ALL(values, PAIRS, room, larger(a, b))
+}
 
 #if STORES
 

@@ -26,55 +26,64 @@
 #define larger(a, b) ((a) > (b) ? (a) : (b))
 #define smaller(a, b) ((a) < (b) ? (a) : (b))
 
-// Folds a number of each work-item over the group in a fixed tree, of which every work-item gets the
-// root; WG is a power of two. Work-items of the first subgroup need no barrier for the last levels;
-// the tree is the same.
+// Folds numbers of each work-item over the group, `count` of them at once, each in a fixed tree; every
+// work-item gets the roots. WG is a power of two; room: WG numbers for each of them. The first
+// subgroup needs no barrier for the last levels; the tree is the same.
 #if WG == 1
-#define GROUP_FOLD(name, folded) \
-    static inline float name(float value, __local float *room) \
-    { \
-        return value; \
-    }
+#define FOLD_ALL(values, count, room, folded)
 #else
 #ifdef HAS_SHUFFLES
 #define FIRST_TOGETHER (int)smaller(get_max_sub_group_size(), (uint)WG)
-#define FOLD_TOGETHER(half_size, folded) \
+#define FOLD_TOGETHER(count, room, folded) \
     if (get_sub_group_id() == 0) { \
-        float a = room[lid]; \
-        for (; half_size; half_size /= 2) { \
-            float b = read_lane(a, half_size); \
-            a = folded; \
+        int lane = get_sub_group_local_id(); \
+        for (int n = 0; n < (count); n++) { \
+            float a = (room)[n * WG + lane]; \
+            for (int distance = FIRST_TOGETHER / 2; distance; distance /= 2) { \
+                float b = read_lane(a, distance); \
+                a = folded; \
+            } \
+            if (lane == 0) \
+                (room)[n * WG] = a; \
         } \
-        if (lid == 0) \
-            room[0] = a; \
     } \
     barrier(CLK_LOCAL_MEM_FENCE)
 #else
 #define FIRST_TOGETHER 1
-#define FOLD_TOGETHER(half_size, folded)
+#define FOLD_TOGETHER(count, room, folded)
 #endif
-#define GROUP_FOLD(name, folded) \
-    static inline float name(float value, __local float *room) \
-    { \
-        int lid = get_local_id(0), half_size = WG / 2; \
-        room[lid] = value; \
-        barrier(CLK_LOCAL_MEM_FENCE); \
-        for (; half_size >= FIRST_TOGETHER; half_size /= 2) { \
-            if (lid < half_size) { \
-                float a = room[lid], b = room[lid + half_size]; \
-                room[lid] = folded; \
-            } \
-            barrier(CLK_LOCAL_MEM_FENCE); \
+#define FOLD_ALL(values, count, room, folded) \
+    int lid = get_local_id(0); \
+    UNROLL \
+    for (int n = 0; n < (count); n++) \
+        (room)[n * WG + lid] = (values)[n]; \
+    barrier(CLK_LOCAL_MEM_FENCE); \
+    for (int half_size = WG / 2; half_size >= FIRST_TOGETHER; half_size /= 2) { \
+        for (int n = 0; n < (count) && lid < half_size; n++) { \
+            __local float *own = (room) + n * WG + lid; \
+            float a = own[0], b = own[half_size]; \
+            own[0] = folded; \
         } \
-        FOLD_TOGETHER(half_size, folded); \
-        float root = room[0]; \
         barrier(CLK_LOCAL_MEM_FENCE); \
-        return root; \
-    }
+    } \
+    FOLD_TOGETHER(count, room, folded); \
+    UNROLL \
+    for (int n = 0; n < (count); n++) \
+        (values)[n] = (room)[n * WG]; \
+    barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 
-GROUP_FOLD(group_sum, a + b)
-GROUP_FOLD(group_max, larger(a, b))
+static inline float group_sum(float value, __local float *room)
+{
+    FOLD_ALL(&value, 1, room, a + b)
+    return value;
+}
+
+static inline float group_max(float value, __local float *room)
+{
+    FOLD_ALL(&value, 1, room, larger(a, b))
+    return value;
+}
 
 // A half in the low bits to float; without the fp16 extension by integers, whatever the device does
 // with subnormal floats.

@@ -37,6 +37,7 @@ MORE = """
 float __attribute__((overloadable)) intel_sub_group_shuffle_xor(float, uint);
 uint __attribute__((overloadable)) get_max_sub_group_size(void);
 uint __attribute__((overloadable)) get_sub_group_id(void);
+uint __attribute__((overloadable)) get_sub_group_local_id(void);
 """
 DOT = "int __attribute__((overloadable)) dot_4x8packed_ss_int(uint, uint);\n"
 

@@ -24,8 +24,15 @@ GPU, CPU = cl.device_type.GPU, cl.device_type.CPU
 
 
 def device(name: str, kind: int = GPU, extensions: str = "", **more: Any) -> SimpleNamespace:
-    more = {"max_work_group_size": 256, "local_mem_size": 48 << 10, "half_fp_config": 0, **more}
-    return SimpleNamespace(name=name, type=kind, extensions=extensions, **more)
+    usual = {
+        "max_work_group_size": 256,
+        "max_num_sub_groups": 0,
+        "local_mem_size": 48 << 10,
+        "local_mem_type": cl.device_local_mem_type.LOCAL,
+        "half_fp_config": 0,
+        "host_unified_memory": 0,
+    }
+    return SimpleNamespace(name=name, type=kind, extensions=extensions, **usual | more)
 
 
 MACHINE = [device("Threads", CPU), device("Small card"), device("Large card")]
@@ -119,6 +126,17 @@ def test_tiles_fit_local_memory(local: int, groups: list[int]) -> None:
     cut = devices.variant_of(device("g", local_mem_size=local))
     assert [tile.groups for tile in cut.tiles] == groups
     assert all(tile.local_bytes(cut) <= local for tile in cut.tiles)
+
+
+def test_no_tiles_where_local_memory_is_like_the_other() -> None:
+    slow = device("m", local_mem_type=cl.device_local_mem_type.GLOBAL)
+    assert not devices.variant_of(slow).tiles
+
+
+def test_subgroups_without_an_extension() -> None:
+    """As OpenCL 3.0 has them."""
+    later = device("n", extensions="cl_khr_subgroup_shuffle", max_num_sub_groups=8)
+    assert devices.variant_of(later).shuffles == "khr"
 
 
 @pytest.mark.parametrize(
