@@ -192,7 +192,8 @@ def token_logprob(tokenizer: Vocabulary, row: Rows, token: int, count: int) -> T
     """A token's log-probability and the `count` best ones, of logits (vocab_size,)."""
     logprob, top = logprobs(row, token, count)
     piece = tokenizer.token_bytes(token)
-    return TokenLogprob(token, piece.decode("utf-8", "replace"), logprob, tuple(top), piece)
+    tops = tuple(tokenizer.token_bytes(other) for other, _ in top)
+    return TokenLogprob(token, piece.decode("utf-8", "replace"), logprob, tuple(top), piece, tops)
 
 
 @dataclass(eq=False)

@@ -182,8 +182,8 @@ _MOST_TEXTS = {"stop": _MAX_TEXTS, "dry_sequence_breakers": _MAX_TEXTS, "choices
 
 def check_params(params: SamplingParams) -> None:
     """RequestError naming the first field whose value cannot be used, with what is allowed."""
-    for name, entry in OPTIONS.items():
-        check(entry, getattr(params, name))
+    for name, value in params.given.items():
+        check(OPTIONS[name], value)
     for name, most in _MOST_TEXTS.items():
         if (count := len(getattr(params, name) or ())) > most:
             raise RequestError(f"{name} has {count} texts: at most {most} are read", name)

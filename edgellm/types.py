@@ -19,14 +19,16 @@ DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for more
 class TokenLogprob:
     """One token with its natural-log probability under the unmodified distribution.
 
-    0 for a token that was not drawn: the form asked for left no choice.
+    0 for a token that was not drawn: the form asked for left no choice. bytes: what the token adds
+    to the text, perhaps part of a character; top_bytes: the same of each in top.
     """
 
     token_id: int
     text: str
     logprob: float
     top: tuple[tuple[int, float], ...] = ()  # (token id, logprob), best first
-    bytes: builtins.bytes = b""  # what the token adds to the text, perhaps part of a character
+    bytes: builtins.bytes = b""
+    top_bytes: tuple[builtins.bytes, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ def test_every_field_is_an_option_with_help() -> None:
 
 
 def test_the_defaults_are_good_values() -> None:
+    for option in OPTIONS.values():
+        check(option, option.default)
     check_params(SamplingParams())
 
 

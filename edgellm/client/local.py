@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from edgellm.client.crossing import Crossing, Take
+from edgellm.client.threads import Threads
 from edgellm.detokenize import Detokenizer
 from edgellm.embeddings import Pooled
 from edgellm.errors import RequestError
@@ -37,59 +38,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Outbox:
-    """Events of one request, in order, for the one task that takes them."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.events: deque[TokenEvent | Exception] = deque()
-        self._arrival: asyncio.Future[None] | None = None
-
-    def put(self, event: TokenEvent | Exception) -> None:
-        self.events.append(event)
-        if self._arrival is not None and not self._arrival.done():
-            self._arrival.set_result(None)
-
-    def arrival(self) -> asyncio.Future[None]:
-        """Is done when there is another event."""
-        self._arrival = self._loop.create_future()
-        return self._arrival
-
-
-class _Crossing:
-    """Carries events from the engine's thread to a loop, which is woken once for all of a step."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, after_step: Callable[[Callable[[], None]], None]
-    ) -> None:
-        self.loop = loop
-        self._after_step = after_step
-        self._events: deque[tuple[_Outbox, TokenEvent | Exception]] = deque()
-        self._is_awaited = False  # by the loop, or its waking is to come
-        self._is_closed = False
-
-    def put(self, outbox: _Outbox, event: TokenEvent | Exception) -> None:
-        """Called in the engine's thread. RuntimeError when the loop was found closed."""
-        if self._is_closed:
-            raise RuntimeError("the loop that this was for is closed")
-        self._events.append((outbox, event))
-        if not self._is_awaited:
-            self._is_awaited = True
-            self._after_step(self._wake)
-
-    def _wake(self) -> None:
-        try:
-            self.loop.call_soon_threadsafe(self._deliver)
-        except RuntimeError:
-            self._is_closed = True
-
-    def _deliver(self) -> None:
-        self._is_awaited = False  # before the events are taken: one that comes now wakes again
-        while self._events:
-            outbox, event = self._events.popleft()
-            outbox.put(event)
-
-
 class LocalClient:
     """A Client of a Manager in this process. An asynchronous context manager.
 
@@ -98,7 +46,8 @@ class LocalClient:
 
     def __init__(self, manager: Manager | None = None, report: "Report | None" = None) -> None:
         self._manager = manager or Manager(report)
-        self._crossing: _Crossing | None = None
+        self._crossing: Crossing | None = None
+        self._threads = Threads()
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,36 +56,72 @@ class LocalClient:
         await self.close()
 
     async def submit(self, request: Request) -> AsyncGenerator[TokenEvent, None]:
-        crossing = self._crossing_here()
-        outbox = _Outbox(crossing.loop)
-        has_left = False
-
-        def emit(event: TokenEvent | Exception) -> None:
-            if has_left:  # perhaps before the request had an id to abort it by
-                raise RuntimeError("nobody listens any more")
-            crossing.put(outbox, event)
-
-        unfinished, request_id = request.params.n, None
-        try:
-            # A long prompt takes a while to tokenise.
-            request_id = await _in_thread(partial(self._manager.submit, request, emit))
+        events: asyncio.Queue[TokenEvent | Exception] = asyncio.Queue()
+        unfinished = request.params.n
+        async with self._running(request, events.put_nowait):
             while unfinished:
-                if not outbox.events:
-                    await outbox.arrival()
-                event = outbox.events.popleft()
+                event = await events.get()
                 if isinstance(event, Exception):
                     raise event
                 unfinished -= event.finish_reason is not None
                 yield event
+
+    async def follow(self, request: Request, take: Callable[[TokenEvent], None]) -> None:
+        """Has `take` called with what `submit` gives, and returns after the last.
+
+        It is called as soon as an event is here, from the loop itself: no task is woken for each.
+        An error of its own ends the request as well.
+        """
+        over, failures, unfinished = asyncio.Event(), list[Exception](), request.params.n
+
+        def arrive(event: TokenEvent | Exception) -> None:
+            nonlocal unfinished
+            if failures:
+                return
+            try:
+                if isinstance(event, Exception):
+                    raise event
+                unfinished -= event.finish_reason is not None
+                take(event)
+            except Exception as error:
+                failures.append(error)
+            if failures or not unfinished:
+                over.set()
+
+        async with self._running(request, arrive):
+            await over.wait()
+            if failures:
+                raise failures[0]
+
+    @asynccontextmanager
+    async def _running(self, request: Request, take: Take) -> AsyncIterator[None]:
+        """Has `take` called with the events of a request; an error of the block aborts it."""
+        crossing, request_id, has_left = self._crossing_here(), None, False
+
+        def arrive(event: TokenEvent | Exception) -> None:
+            if not has_left:
+                take(event)
+
+        def emit(event: TokenEvent | Exception) -> None:
+            if has_left:  # perhaps before the request had an id to abort it by
+                raise RuntimeError("nobody listens any more")
+            crossing.put(arrive, event)
+
+        try:
+            # A long prompt takes a while to tokenise.
+            request_id = await self._threads.do(partial(self._manager.submit, request, emit))
+            yield
+        except BaseException:  # the caller may have been cancelled, or have left its loop
+            if request_id is not None:
+                self._manager.abort(request_id)
+            raise
         finally:
             has_left = True
-            if unfinished and request_id is not None:
-                self._manager.abort(request_id)
 
-    def _crossing_here(self) -> _Crossing:
+    def _crossing_here(self) -> Crossing:
         loop = asyncio.get_running_loop()
         if self._crossing is None or self._crossing.loop is not loop:
-            self._crossing = _Crossing(loop, self._manager.after_step)
+            self._crossing = Crossing(loop, self._manager.after_step)
         return self._crossing
 
     async def abort(self, request_id: str) -> None:
@@ -151,15 +136,17 @@ class LocalClient:
         options: LoadOptions | None = None,
         report: "Report | None" = None,
     ) -> ModelInfo:
-        return await _in_thread(partial(self._manager.load, name_or_path, options, report))
+        return await self._threads.do(partial(self._manager.load, name_or_path, options, report))
 
     async def use(
         self, name: str | None = None, keep_alive: float | None = None
     ) -> ModelInfo | None:
-        return await _in_thread(partial(self._manager.use, name, keep_alive))
+        if name is None and keep_alive is None and (loaded := self._manager.loaded()):
+            return loaded.info
+        return await self._threads.do(partial(self._manager.use, name, keep_alive))
 
     async def unload(self, name: str) -> None:
-        await _in_thread(partial(self._manager.unload, name))
+        await self._threads.do(partial(self._manager.unload, name))
 
     async def details(self, model: str | None = None) -> ModelDetails:
         return await self._quick(model, LoadedModel.details)
@@ -227,7 +214,7 @@ class LocalClient:
             with self._manager.using(model) as held:
                 return work(held)
 
-        return await _in_thread(body)
+        return await self._threads.do(body)
 
     async def embed(
         self,
@@ -237,12 +224,27 @@ class LocalClient:
         model: str | None = None,
     ) -> tuple[Embedding, ...]:
         work = partial(self._manager.embed, list(texts), pooling, truncate, model)
-        return await _embeddings(work)
+        return await self._embeddings(work)
 
     async def rerank(
         self, query: str, documents: Sequence[str], model: str | None = None
     ) -> tuple[Embedding, ...]:
-        return await _embeddings(partial(self._manager.rerank, query, list(documents), model))
+        return await self._embeddings(partial(self._manager.rerank, query, list(documents), model))
+
+    async def _embeddings(
+        self, work: Callable[[threading.Event], list[Pooled]]
+    ) -> tuple[Embedding, ...]:
+        """What `work` gives, which ends when nobody waits for it any more."""
+        given_up = threading.Event()
+        try:
+            found = await self._threads.do(partial(work, given_up))
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+        return tuple(
+            Embedding(pooled.num_tokens, tuple(map(tuple, pooled.rows.tolist())))
+            for pooled in found
+        )
 
     async def save_session(
         self,
@@ -251,24 +253,24 @@ class LocalClient:
         messages: Messages = (),
         model: str | None = None,
     ) -> SessionInfo:
-        return await _in_thread(
+        return await self._threads.do(
             partial(self._manager.save_session, name, list(ids), messages, model)
         )
 
     async def restore_session(self, name: str, model: str | None = None) -> Session:
-        return await _in_thread(partial(self._manager.restore_session, name, model))
+        return await self._threads.do(partial(self._manager.restore_session, name, model))
 
     async def sessions(self) -> tuple[SessionInfo, ...]:
-        return await _in_thread(saved_sessions)
+        return await self._threads.do(saved_sessions)
 
     async def delete_session(self, name: str) -> None:
-        await _in_thread(partial(delete, name))
+        await self._threads.do(partial(delete, name))
 
     async def stats(self) -> Mapping[str, Stats]:
         return self._manager.stats()
 
     async def close(self) -> None:
-        await _in_thread(self._manager.close)
+        await self._threads.do(self._manager.close)
 
 
 def _variables(variables: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -286,41 +288,3 @@ def _pieces(ids: Sequence[int], model: LoadedModel) -> tuple[str, ...]:
     detokenizer = Detokenizer(model.tokenizer, skip_special=False, continues=True)
     pieces = [detokenizer.push(token) for token in ids]
     return (*pieces[:-1], pieces[-1] + detokenizer.flush()) if pieces else ()
-
-
-async def _embeddings(work: Callable[[threading.Event], list[Pooled]]) -> tuple[Embedding, ...]:
-    """What `work` gives, which ends when nobody waits for it any more."""
-    given_up = threading.Event()
-    try:
-        found = await _in_thread(partial(work, given_up))
-    except asyncio.CancelledError:
-        given_up.set()
-        raise
-    return tuple(
-        Embedding(pooled.num_tokens, tuple(map(tuple, pooled.rows.tolist()))) for pooled in found
-    )
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Awaits `work` done in a thread that nothing waits for once the caller has gone.
-
-    An executor's threads are waited for when the program ends, so that Ctrl-C during a download
-    would wait for all of it.
-    """
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
-
-    def settle(settler: Callable[[], None]) -> None:
-        if not result.cancelled():
-            settler()
-
-    def body() -> None:
-        try:
-            settler = partial(result.set_result, work())
-        except BaseException as error:
-            settler = partial(result.set_exception, error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, settler)
-
-    threading.Thread(target=body, daemon=True).start()
-    return await result

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from edgellm.dialects import (
@@ -56,6 +57,9 @@ _QWEN, _DSML = qwen_xml.QWEN, invoke_xml.DSML
 _PHI, _GRANITE = tagged_json.PHI, tagged_json.GRANITE
 _GLM = (*_TAGS, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 _PYTHON = bare_json.PYTHON_TAG
+
+
+_TEMPLATES = 16  # whose dialect is remembered: every request asks
 
 
 class _Marks(Protocol):
@@ -166,6 +170,7 @@ MARKS = frozenset(
 )
 
 
+@lru_cache(_TEMPLATES)
 def dialect_of(template: str) -> Dialect:
     """The dialect of a model with this chat template."""
     for dialect in DIALECTS:
@@ -179,6 +184,7 @@ def can_think(template: str) -> bool:
     return thinking_of(template) is not None or dialect_of(template).has_channels
 
 
+@lru_cache(_TEMPLATES)
 def thinking_of(template: str) -> Thinking | None:
     """The markers around reasoning, of a model whose template has such."""
     # Some templates only take reasoning away, and so have its end alone.

@@ -1,9 +1,10 @@
 """Answers as they stream, taken apart by the model's dialect. Knows no API's way to write them."""
 
+import asyncio
+import math
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,12 +43,13 @@ class Step:
         )
 
     @property
-    def is_text(self) -> bool:
-        """Whether it is text and nothing else, not even an end."""
-        if self.event.logprobs or self.event.finish_reason is not None or len(self.parts) != 1:
-            return False
-        [part] = self.parts
-        return isinstance(part, TextPart) and part.kind == "content"
+    def plain(self) -> str | None:
+        """Its text, if it is that and nothing else, not even an end."""
+        event, parts = self.event, self.parts
+        if len(parts) != 1 or event.logprobs or event.finish_reason is not None:
+            return None
+        part = parts[0]
+        return part.text if isinstance(part, TextPart) and part.kind == "content" else None
 
 
 @dataclass
@@ -108,36 +110,47 @@ class Answer:
             self.reasoning_tokens += self._unread_tokens
 
 
-async def steps(
+async def follow(
+    service: Service,
+    request: Request,
+    take: Callable[[Step], None],
+    parser: Callable[[], Parser] = PlainParser,
+    limits: Limits | None = None,
+    slot: int | None = None,
+) -> None:
+    """Has `take` called with the steps of all answers to a request. slot: as in Service.follow."""
+    parsers: dict[int, Parser] = {}
+
+    def read(event: TokenEvent) -> None:
+        own = parsers.get(event.index)
+        if own is None:
+            own = parsers[event.index] = parser()
+        parts = own.push(event.text)
+        if event.finish_reason is not None:
+            parts += own.finish()
+        take(Step(event, parts))
+
+    if limits is None or limits == Limits():
+        await service.follow(request, read, slot)
+        return
+    named = replace(request, request_id=request.request_id or new_id("limited-"))
+    await service.follow(named, _Limited(service, named, limits, read).take, slot)
+
+
+async def collect(
     service: Service,
     request: Request,
     parser: Callable[[], Parser] = PlainParser,
     limits: Limits | None = None,
     slot: int | None = None,
-) -> AsyncGenerator[Step, None]:
-    """The steps of all answers to a request, as they come. slot: as in Service.generate."""
-    parsers: dict[int, Parser] = {}
-    if limits is not None and limits != Limits():
-        events = _limited(service, request, limits, slot)
-    else:
-        events = service.generate(request, slot)
-    async with aclosing(events):
-        async for event in events:
-            own = parsers.get(event.index)
-            if own is None:
-                own = parsers[event.index] = parser()
-            parts = own.push(event.text)
-            if event.finish_reason is not None:
-                parts += own.finish()
-            yield Step(event, parts)
-
-
-async def collect(steps: AsyncGenerator[Step, None]) -> list[Answer]:
-    """All answers, finished, by index."""
+) -> list[Answer]:
+    """All answers to a request, finished, by index. The rest as in `follow`."""
     answers: dict[int, Answer] = {}
-    async with aclosing(steps):
-        async for step in steps:
-            answers.setdefault(step.event.index, Answer()).take(step)
+
+    def take(step: Step) -> None:
+        answers.setdefault(step.event.index, Answer()).take(step)
+
+    await follow(service, request, take, parser, limits, slot)
     return [answers[index] for index in sorted(answers)]
 
 
@@ -180,29 +193,36 @@ def llama_timings(usage: Usage, timings: Timings) -> Mapping[str, Any]:
     }
 
 
-async def _limited(
-    service: Service, request: Request, limits: Limits, slot: int | None
-) -> AsyncGenerator[TokenEvent, None]:
-    """The events of a request until its limits end it, which counts as its length."""
-    request_id = request.request_id or new_id("limited-")
-    watch = IndentWatch(limits.indent)
-    begun: float | None = None
-    has_line, is_over = False, False
-    named = replace(request, request_id=request_id)
-    async with aclosing(service.generate(named, slot)) as events:
-        async for event in events:
-            begun = begun or time.monotonic()
-            text = "" if is_over else watch.push(event.text)
-            if event.finish_reason is not None:
-                text += "" if is_over else watch.finish()
-                reason = "length" if is_over else event.finish_reason
-                yield replace(event, text=text, finish_reason=reason)
-                continue
-            yield event if text == event.text else replace(event, text=text)
-            has_line = has_line or "\n" in event.text
-            late = limits.predict_seconds is not None and (
-                time.monotonic() - begun > limits.predict_seconds
-            )
-            if not is_over and (watch.is_over or (late and has_line)):
-                is_over = True
-                await service.client.abort(request_id)
+class _Limited:
+    """Hands the events of a request on until its limits end it, which counts as its length."""
+
+    def __init__(
+        self,
+        service: Service,
+        request: Request,
+        limits: Limits,
+        take: Callable[[TokenEvent], None],
+    ) -> None:
+        self._service = service
+        self._request_id = request.request_id or ""
+        self._seconds = math.inf if limits.predict_seconds is None else limits.predict_seconds
+        self._watch = IndentWatch(limits.indent)
+        self._take = take
+        self._begun: float | None = None
+        self._has_line = False
+        self._ending: asyncio.Future[None] | None = None
+
+    def take(self, event: TokenEvent) -> None:
+        self._begun = self._begun or time.monotonic()
+        is_over = self._ending is not None
+        text = "" if is_over else self._watch.push(event.text)
+        if event.finish_reason is not None:
+            text += "" if is_over else self._watch.finish()
+            reason = "length" if is_over else event.finish_reason
+            self._take(replace(event, text=text, finish_reason=reason))
+            return
+        self._take(event if text == event.text else replace(event, text=text))
+        self._has_line = self._has_line or "\n" in event.text
+        is_late = time.monotonic() - self._begun > self._seconds
+        if not is_over and (self._watch.is_over or (is_late and self._has_line)):
+            self._ending = asyncio.ensure_future(self._service.client.abort(self._request_id))

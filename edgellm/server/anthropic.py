@@ -1,17 +1,17 @@
 """Anthropic's messages. Field names as in its API reference."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from edgellm.dialects import CallPart, Part, Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, collect, new_id
+from edgellm.server.answers import Answer, Step, new_id
 from edgellm.server.chat import Chat, prepare
 from edgellm.server.failures import Failure
-from edgellm.server.routes import EVENTS, Call, Family, Reply, Route, Stream, typed_server_sent
+from edgellm.server.routes import EVENTS, Call, Family, Put, Reply, Route, Stream, typed_server_sent
 from edgellm.types import Message, TokenEvent, Usage
 
 _RENAMED = {"stop_sequences": "stop"}
@@ -37,8 +37,8 @@ async def messages(call: Call) -> Reply:
         raise RequestError("max_tokens is missing: a number of tokens is expected", "max_tokens")
     chat = await _prepare(call)
     if f.read(call.fields, "stream", bool, False):
-        return Stream(_events(call, chat), typed_server_sent, EVENTS, anthropic_error)
-    (answer,) = await collect(chat.steps(call.service))
+        return Stream(partial(_events, call, chat), typed_server_sent, EVENTS, anthropic_error)
+    (answer,) = await chat.collect(call.service)
     return {
         **_message(chat, new_id("msg_"), answer.usage),
         "content": _blocks(answer),
@@ -201,27 +201,29 @@ def _stop_reason(event: TokenEvent, has_calls: bool) -> str:
     return "tool_use" if has_calls else "end_turn"
 
 
-async def _events(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
-    answer, block, opened = Answer(), _Blocks(), False
-    async with aclosing(chat.steps(call.service)) as answered:
-        async for step in answered:
-            if not opened:
-                opened = True
-                usage = Usage(len(chat.request.prompt), 0)
-                message = _message(chat, new_id("msg_"), usage)
-                yield {"type": "message_start", "message": message}
-            answer.take(step)
-            for part in step.parts:
-                for event in block.events(part):
-                    yield event
+async def _events(call: Call, chat: Chat, put: Put) -> None:
+    answer, block, begun = Answer(), _Blocks(), False
+
+    def take(step: Step) -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            message = _message(chat, new_id("msg_"), Usage(len(chat.request.prompt), 0))
+            put({"type": "message_start", "message": message})
+        answer.take(step)
+        for part in step.parts:
+            for event in block.events(part):
+                put(event)
+
+    await chat.follow(call.service, take)
     for event in block.end():
-        yield event
+        put(event)
     delta = {
         "stop_reason": _stop_reason(answer.last, bool(answer.calls)),
         "stop_sequence": answer.last.stop,
     }
-    yield {"type": "message_delta", "delta": delta, "usage": _usage(answer.usage)}
-    yield {"type": "message_stop"}
+    put({"type": "message_delta", "delta": delta, "usage": _usage(answer.usage)})
+    put({"type": "message_stop"})
 
 
 class _Blocks:

@@ -45,12 +45,12 @@ _LLAMA_CPP = Family(
     ),
     llama_cpp.llama_cpp_error,
 )
-FAMILIES: tuple[Family, ...] = (
-    native.FAMILY,
+FAMILIES: tuple[Family, ...] = (  # those asked most go first, as paths are tried in order
     _OPENAI,
+    anthropic.FAMILY,
     _LLAMA_CPP,
     ollama.FAMILY,
-    anthropic.FAMILY,
+    native.FAMILY,
 )
 
 

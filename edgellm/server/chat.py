@@ -1,13 +1,13 @@
 """A conversation made ready to be answered, whatever API it came by."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from edgellm.dialects import TAIL, Answering, Tools, plan
 from edgellm.dialects.effort import for_harmony
 from edgellm.errors import RequestError
-from edgellm.server.answers import Limits, Step, steps
+from edgellm.server.answers import Answer, Limits, Step, collect, follow
 from edgellm.server.fields import read
 from edgellm.server.llama_slots import slot_of
 from edgellm.server.prompts import request_for
@@ -28,9 +28,13 @@ class Chat:
     limits: Limits
     slot: int | None = None
 
-    def steps(self, service: Service) -> AsyncGenerator[Step, None]:
-        """The steps of all answers, as they come."""
-        return steps(service, self.request, self.answering.parser, self.limits, self.slot)
+    async def follow(self, service: Service, take: Callable[[Step], None]) -> None:
+        """Has `take` called with the steps of all answers, as they come."""
+        await follow(service, self.request, take, self.answering.parser, self.limits, self.slot)
+
+    async def collect(self, service: Service) -> list[Answer]:
+        """All answers, finished."""
+        return await collect(service, self.request, self.answering.parser, self.limits, self.slot)
 
 
 async def prepare(

@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -17,8 +17,19 @@ from starlette.types import Receive, Scope, Send
 from edgellm.errors import RequestError
 from edgellm.server.failures import Refusal, failure_of
 from edgellm.server.guard import check, cors_headers
+from edgellm.server.outlet import Outlet
 from edgellm.server.protocol import PIECE
-from edgellm.server.routes import EVENTS, Call, Family, Handler, Plain, Route, Stream, to_json
+from edgellm.server.routes import (
+    EVENTS,
+    Call,
+    Family,
+    Handler,
+    Plain,
+    Put,
+    Route,
+    Stream,
+    to_json,
+)
 from edgellm.server.service import Service
 
 _log = logging.getLogger("edgellm.server")
@@ -136,23 +147,29 @@ class _Answer:
             await self._fail(error, stream)
 
     async def _stream(self, stream: Stream) -> None:
-        breaking = asyncio.ensure_future(self._break_silences(stream))
-        write = self._scope.get("extensions", {}).get(PIECE, _no_piece)
+        """Sends the parts of a reply as they come; it begins with the first one."""
+
+        async def send(data: bytes) -> None:
+            if self._status is None:
+                await self._start(200, stream.media_type, [(b"cache-control", b"no-cache")])
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+        outlet = Outlet(self._scope.get("extensions", {}).get(PIECE, _no_piece), send)
+
+        def put(part: Any) -> None:
+            data = part if isinstance(part, bytes) else stream.frame(part)
+            self._num_bytes += len(data)
+            outlet.put(data)
+
+        breaking = asyncio.ensure_future(self._break_silences(stream, put))
         try:
-            async with aclosing(stream.parts) as parts:
-                async for part in parts:
-                    if self._status is None:  # it is known only now that there is an answer
-                        await self._begin(stream)
-                    data = part if isinstance(part, bytes) else stream.frame(part)
-                    if write(data):
-                        self._num_bytes += len(data)
-                    else:
-                        await self._send_body(data, more=True)
+            async with outlet:
+                await stream.write(put)
         finally:
             breaking.cancel()
         await self._send_body(stream.end)
 
-    async def _break_silences(self, stream: Stream) -> None:
+    async def _break_silences(self, stream: Stream, put: Put) -> None:
         """Sends a comment whenever nothing was sent for a while, as during a long prompt, so that
         neither the client nor what is between takes the connection for dead."""
         seconds = self._service.settings.silence
@@ -160,12 +177,7 @@ class _Answer:
             before = self._num_bytes
             await asyncio.sleep(seconds)
             if self._num_bytes == before:
-                await self._begin(stream)
-                await self._send_body(_COMMENT, more=True)
-
-    async def _begin(self, stream: Stream) -> None:
-        if self._status is None:
-            await self._start(200, stream.media_type, [(b"cache-control", b"no-cache")])
+                put(_COMMENT)
 
     async def _fail(
         self, error: Exception, stream: Stream | None = None, close: bool = False

@@ -1,13 +1,13 @@
 """llama.cpp's completion and infill routes."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Limits, collect, llama_timings, steps
+from edgellm.server.answers import Answer, Limits, Step, collect, follow, llama_timings
 from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import entries
@@ -19,7 +19,7 @@ from edgellm.server.prompts import (
     request_for,
     texts_of,
 )
-from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, server_sent
+from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES as _LIMITS, cuts, limits_of, suffix_limit
 from edgellm.types import (
     Hole,
@@ -99,46 +99,55 @@ async def _reply(
     requests = [request_for(call, info, prompt, params) for prompt in prompts]
     jobs = [_Job(i, info, request, limits, slot, cut) for i, request in enumerate(requests)]
     if f.read(call.fields, "stream", bool, False):
-        return Stream(_chunks(call, jobs), server_sent, EVENTS, llama_cpp_error)
+        return Stream(partial(_chunks, call, jobs), server_sent, EVENTS, llama_cpp_error)
     found = []
     for job in jobs:
-        answers = await collect(steps(call.service, job.request, limits=limits, slot=slot))
+        answers = await collect(call.service, job.request, limits=limits, slot=slot)
         for answer in answers:
             content, tokens = answer.content, answer.token_ids
             whole = {"content": content, "tokens": tokens if _wants_tokens(call) else []}
-            probabilities = await _probabilities(call, job, answer.logprobs)
+            probabilities = _probabilities(job, answer.logprobs)
             found.append(_selected(call, {**whole, **_ending(job, answer), **probabilities}))
     return found[0] if len(found) == 1 else found
 
 
-async def _chunks(call: Call, jobs: Sequence[_Job]) -> AsyncGenerator[Any, None]:
-    with_timings = f.read(call.fields, "timings_per_token", bool, False)
+async def _chunks(call: Call, jobs: Sequence[_Job], put: Put) -> None:
     for job in jobs:
-        answers: dict[int, Answer] = {}
-        answered = steps(call.service, job.request, limits=job.limits, slot=job.slot)
-        async with aclosing(answered):
-            async for step in answered:
-                event = step.event
-                answer = answers.setdefault(event.index, Answer())
-                answer.take(step)
-                if not step.text and not event.logprobs and event.finish_reason is None:
-                    continue
-                chunk = {
-                    "index": job.index + event.index,
-                    "content": step.text,
-                    "tokens": list(event.token_ids),
-                    "stop": False,
-                    "id_slot": job.slot,
-                    "tokens_predicted": len(answer.token_ids),
-                    "tokens_evaluated": 0,
-                }
-                if event.logprobs:
-                    chunk.update(await _probabilities(call, job, event.logprobs))
-                if event.finish_reason is not None:
-                    chunk.update(_ending(job, answer))
-                elif with_timings:
-                    chunk["timings"] = {"predicted_n": len(answer.token_ids)}
-                yield _selected(call, chunk)
+        take = _Chunks(call, job, put).take
+        await follow(call.service, job.request, take, limits=job.limits, slot=job.slot)
+
+
+@dataclass
+class _Chunks:
+    """The chunks of the answers to one prompt."""
+
+    call: Call
+    job: _Job
+    put: Put
+    answers: dict[int, Answer] = field(default_factory=dict)
+
+    def take(self, step: Step) -> None:
+        event, job = step.event, self.job
+        answer = self.answers.setdefault(event.index, Answer())
+        answer.take(step)
+        if not step.text and not event.logprobs and event.finish_reason is None:
+            return
+        chunk = {
+            "index": job.index + event.index,
+            "content": step.text,
+            "tokens": list(event.token_ids),
+            "stop": False,
+            "id_slot": job.slot,
+            "tokens_predicted": len(answer.token_ids),
+            "tokens_evaluated": 0,
+        }
+        if event.logprobs:
+            chunk.update(_probabilities(job, event.logprobs))
+        if event.finish_reason is not None:
+            chunk.update(_ending(job, answer))
+        elif f.read(self.call.fields, "timings_per_token", bool, False):
+            chunk["timings"] = {"predicted_n": len(answer.token_ids)}
+        self.put(_selected(self.call, chunk))
 
 
 def _ending(job: _Job, answer: Answer) -> dict[str, Any]:
@@ -182,11 +191,10 @@ def generation_settings(params: SamplingParams) -> dict[str, Any]:
     }
 
 
-async def _probabilities(call: Call, job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+def _probabilities(job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
     if not job.request.params.logprobs:
         return {}
-    found = await entries(call.service.client, logprobs, job.info.name)
-    return {"completion_probabilities": found}
+    return {"completion_probabilities": entries(logprobs)}
 
 
 def _wants_tokens(call: Call) -> bool:

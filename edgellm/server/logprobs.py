@@ -3,34 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
-from edgellm.client import Client
 from edgellm.types import TokenLogprob
 
 _LEAST = -9999.0  # for a probability of 0: JSON has no infinity
 
 
-async def entries(
-    client: Client, logprobs: Sequence[TokenLogprob], model: str
-) -> list[dict[str, Any]]:
+def entries(logprobs: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
     """An object per token, with its alternatives, as OpenAI, Ollama and llama.cpp all have it."""
-    texts = await token_texts(client, logprobs, model)
     return [
         {
             **_entry(own.token_id, own.bytes, own.logprob),
-            "top_logprobs": [_entry(token, texts[token], value) for token, value in own.top],
+            "top_logprobs": [
+                _entry(token, piece, value)
+                for (token, value), piece in zip(own.top, own.top_bytes, strict=True)
+            ],
         }
         for own in logprobs
     ]
-
-
-async def token_texts(
-    client: Client, logprobs: Sequence[TokenLogprob], model: str
-) -> dict[int, bytes]:
-    """What each alternative adds to a text, by its id."""
-    ids = sorted({token for own in logprobs for token, _ in own.top})
-    if not ids:
-        return {}
-    return dict(zip(ids, await client.token_bytes(ids, model), strict=True))
 
 
 def finite(logprob: float) -> float:

@@ -5,14 +5,15 @@ line; losing the connection aborts them.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
 from edgellm.server.failures import Failure
 from edgellm.server.prompts import refuse_long, texts_of
-from edgellm.server.routes import LINES, Call, Family, Reply, Route, Stream, json_line
+from edgellm.server.routes import LINES, Call, Family, Put, Reply, Route, Stream, json_line
 from edgellm.types import Hole, LoadOptions, Message, Messages, Pooling, Request
 from edgellm.wire import decode, encode, encode_error, encode_event
 
@@ -27,12 +28,10 @@ def native_error(failure: Failure) -> Mapping[str, Any]:
 async def submit(call: Call) -> Reply:
     request = decode(Request, call.fields)
 
-    async def parts() -> AsyncGenerator[Any, None]:
-        async with aclosing(call.service.generate(request)) as events:
-            async for event in events:
-                yield encode_event(event)
+    async def write(put: Put) -> None:
+        await call.service.follow(request, lambda event: put(encode_event(event)))
 
-    return _lines(parts())
+    return _lines(write)
 
 
 async def abort(call: Call) -> Reply:
@@ -48,7 +47,7 @@ async def load(call: Call) -> Reply:
     name = _field(call, "name", str, "")
     options = _field(call, "options", LoadOptions, LoadOptions())
     call.service.check_load(name, options)
-    return _lines(_loading(call, name, options))
+    return _lines(partial(_load, call, name, options))
 
 
 async def use(call: Call) -> Reply:
@@ -193,8 +192,8 @@ FAMILY = Family(
 )
 
 
-def _lines(parts: AsyncGenerator[Any, None]) -> Stream:
-    return Stream(parts, json_line, LINES, native_error)
+def _lines(write: Callable[[Put], Awaitable[None]]) -> Stream:
+    return Stream(write, json_line, LINES, native_error)
 
 
 def _field(call: Call, name: str, kind: Any, default: Any = None) -> Any:
@@ -216,41 +215,38 @@ def _conversation(
 
 
 class _Progress:
-    """A Report whose lines another thread's event loop reads."""
+    """A Report whose lines the loop puts out, while somebody reads them."""
 
-    def __init__(self) -> None:
-        self.lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    def __init__(self, put: Put) -> None:
         self.is_left = False  # nobody reads any more, and the loading is to end
+        self._put = put
         self._loop = asyncio.get_running_loop()
 
     def advance(self, what: str, done: int, total: int | None) -> None:
-        self._put({"stage": what, "done": done, "total": total})
+        self._post({"stage": what, "done": done, "total": total})
 
     def count(self, what: str, done: int, total: int) -> None:
-        self._put({"counted": what, "done": done, "total": total})
+        self._post({"counted": what, "done": done, "total": total})
 
     def note(self, text: str) -> None:
-        self._put({"note": text})
+        self._post({"note": text})
 
-    def end(self, _: object) -> None:
-        self.lines.put_nowait(None)
-
-    def _put(self, line: dict[str, Any]) -> None:
+    def _post(self, line: dict[str, Any]) -> None:
         if self.is_left:
             raise EdgeLLMError("whoever asked for the model has gone")
         with suppress(RuntimeError):  # the loop has ended before the model has
-            self._loop.call_soon_threadsafe(self.lines.put_nowait, line)
+            self._loop.call_soon_threadsafe(self._say, line)
+
+    def _say(self, line: dict[str, Any]) -> None:
+        if not self.is_left:
+            self._put(line)
 
 
-async def _loading(call: Call, name: str, options: LoadOptions) -> AsyncGenerator[Any, None]:
+async def _load(call: Call, name: str, options: LoadOptions, put: Put) -> None:
     """What is told while a model is loaded, then the model."""
-    progress = _Progress()
-    loading = asyncio.ensure_future(call.service.client.load(name, options, progress))
-    loading.add_done_callback(progress.end)
+    progress = _Progress(put)
     try:
-        while (line := await progress.lines.get()) is not None:
-            yield line
-        yield {"model": encode(await loading)}
+        info = await call.service.client.load(name, options, progress)
     finally:
         progress.is_left = True
-        loading.cancel()
+    put({"model": encode(info)})

@@ -1,20 +1,20 @@
 """Ollama's chat and generate. Answers come line by line unless the request says otherwise."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from edgellm.dialects import Answering, CallPart
 from edgellm.errors import RequestError
 from edgellm.server import embeddings, fields as f, ollama_models
-from edgellm.server.answers import Answer, Limits, collect, new_id
+from edgellm.server.answers import Answer, Limits, Step, new_id
 from edgellm.server.chat import Chat, prepare
 from edgellm.server.logprobs import entries
 from edgellm.server.ollama_models import ollama_error
 from edgellm.server.prompts import RUN_FIELDS, Prompt, request_for
-from edgellm.server.routes import LINES, Call, Family, Reply, Route, Stream, json_line
+from edgellm.server.routes import LINES, Call, Family, Put, Reply, Route, Stream, json_line
 from edgellm.types import Hole, Message, ModelInfo, SamplingParams, TokenLogprob
 
 _RENAMED = {"num_predict": "max_tokens", "typical": "typical_p"}
@@ -26,30 +26,40 @@ async def chat(call: Call) -> Reply:
         return await _loaded(call, {"message": {"role": "assistant", "content": ""}})
     chat = await prepare(call, messages, _params(call), f.tools(call.fields))
     if f.read(call.fields, "stream", bool, True):
-        return Stream(_chat_lines(call, chat), json_line, LINES, ollama_error)
-    (answer,) = await collect(chat.steps(call.service))
+        return Stream(partial(_chat_lines, call, chat), json_line, LINES, ollama_error)
+    (answer,) = await chat.collect(call.service)
     message = {"role": "assistant", "content": answer.content, **_calls_and_thoughts(answer)}
-    logprobs = await _logprobs(call, chat.info, answer.logprobs)
+    logprobs = _logprobs(answer.logprobs)
     return {**_head(chat.info), "message": message, **logprobs, **_ending(answer)}
 
 
-async def _chat_lines(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
+async def _chat_lines(call: Call, chat: Chat, put: Put) -> None:
     answer, empty = Answer(), {"role": "assistant", "content": ""}
-    async with aclosing(chat.steps(call.service)) as answered:
-        async for step in answered:
-            answer.take(step)
-            logprobs = await _logprobs(call, chat.info, step.event.logprobs or ())
-            for part in step.parts:
-                if isinstance(part, CallPart):
-                    continue  # calls go out whole, when they are complete
-                said = {"content" if part.kind == "content" else "thinking": part.text}
-                yield {**_head(chat.info), "message": {**empty, **said}, **logprobs, "done": False}
-                logprobs = {}
+    unsaid: list[TokenLogprob] = []
+
+    def take(step: Step) -> None:
+        answer.take(step)
+        unsaid.extend(step.event.logprobs or ())
+        for part in step.parts:
+            if isinstance(part, CallPart):
+                continue  # calls go out whole, when they are complete
+            said = {"content" if part.kind == "content" else "thinking": part.text}
+            put(
+                {
+                    **_head(chat.info),
+                    "message": {**empty, **said},
+                    **_logprobs(unsaid),
+                    "done": False,
+                }
+            )
+            unsaid.clear()
+
+    await chat.follow(call.service, take)
     calls = _calls_and_thoughts(answer)
     if "tool_calls" in calls:
         message = {**empty, "tool_calls": calls["tool_calls"]}
-        yield {**_head(chat.info), "message": message, "done": False}
-    yield {**_head(chat.info), "message": empty, **logprobs, **_ending(answer)}
+        put({**_head(chat.info), "message": message, "done": False})
+    put({**_head(chat.info), "message": empty, **_logprobs(unsaid), **_ending(answer)})
 
 
 async def generate(call: Call) -> Reply:
@@ -60,29 +70,32 @@ async def generate(call: Call) -> Reply:
         return await _loaded(call, {"response": ""})
     chat = await _asked(call, prompt, _params(call))
     if f.read(call.fields, "stream", bool, True):
-        lines = _generate_lines(call, chat)
+        lines = partial(_generate_lines, call, chat)
         return Stream(lines, json_line, LINES, ollama_error)
-    (answer,) = await collect(chat.steps(call.service))
+    (answer,) = await chat.collect(call.service)
     thoughts = {"thinking": answer.reasoning} if answer.reasoning else {}
-    logprobs = await _logprobs(call, chat.info, answer.logprobs)
+    logprobs = _logprobs(answer.logprobs)
     said = {"response": answer.content, **thoughts}
     return {**_head(chat.info), **said, **logprobs, **_ending(answer)}
 
 
-async def _generate_lines(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
+async def _generate_lines(call: Call, chat: Chat, put: Put) -> None:
     answer = Answer()
-    async with aclosing(chat.steps(call.service)) as answered:
-        async for step in answered:
-            answer.take(step)
-            logprobs = await _logprobs(call, chat.info, step.event.logprobs or ())
-            for part in step.parts:
-                assert not isinstance(part, CallPart), "there are no tools"
-                said = {"response": part.text}
-                if part.kind == "reasoning":
-                    said = {"response": "", "thinking": part.text}
-                yield {**_head(chat.info), **said, **logprobs, "done": False}
-                logprobs = {}
-    yield {**_head(chat.info), "response": "", **logprobs, **_ending(answer)}
+    unsaid: list[TokenLogprob] = []
+
+    def take(step: Step) -> None:
+        answer.take(step)
+        unsaid.extend(step.event.logprobs or ())
+        for part in step.parts:
+            assert not isinstance(part, CallPart), "there are no tools"
+            said = {"response": part.text}
+            if part.kind == "reasoning":
+                said = {"response": "", "thinking": part.text}
+            put({**_head(chat.info), **said, **_logprobs(unsaid), "done": False})
+            unsaid.clear()
+
+    await chat.follow(call.service, take)
+    put({**_head(chat.info), "response": "", **_logprobs(unsaid), **_ending(answer)})
 
 
 async def _asked(call: Call, prompt: str, params: SamplingParams) -> Chat:
@@ -177,11 +190,8 @@ def _calls_and_thoughts(answer: Answer) -> dict[str, Any]:
     return found
 
 
-async def _logprobs(call: Call, info: ModelInfo, logprobs: Any) -> dict[str, Any]:
-    found: list[TokenLogprob] = list(logprobs)
-    if not found:
-        return {}
-    return {"logprobs": await entries(call.service.client, found, info.name)}
+def _logprobs(logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+    return {"logprobs": entries(logprobs)} if logprobs else {}
 
 
 _SHARED = ("model", "stream", "options", "format", "top_logprobs", *RUN_FIELDS)

@@ -1,7 +1,7 @@
 """Ollama's routes that tell of models. Fetching and removing them is the command line's."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from edgellm.server.routes import (
     LINES,
     NOT_HERE,
     Call,
+    Put,
     Reply,
     Route,
     Stream,
@@ -94,12 +95,12 @@ async def pull(call: Call) -> Reply:
     done = {"status": "success"}
     if not f.read(call.fields, "stream", bool, True):
         return done
-    return Stream(_lines([{"status": "pulling manifest"}, done]), json_line, LINES, ollama_error)
 
+    async def write(put: Put) -> None:
+        put({"status": "pulling manifest"})
+        put(done)
 
-async def _lines(lines: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Any, None]:
-    for line in lines:
-        yield line
+    return Stream(write, json_line, LINES, ollama_error)
 
 
 async def no_blob(call: Call) -> Reply:

@@ -1,18 +1,27 @@
 """OpenAI's chat completions."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from edgellm.dialects import CallPart, Part
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Step, collect, llama_timings, new_id, total
+from edgellm.server.answers import Answer, Step, llama_timings, new_id, total
 from edgellm.server.chat import Chat, prepare
 from edgellm.server.logprobs import entries
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.prompts import RUN_FIELDS
-from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, TextFrame, server_sent
+from edgellm.server.routes import (
+    EVENTS,
+    Call,
+    Put,
+    Reply,
+    Route,
+    Stream,
+    TextFrame,
+    server_sent,
+)
 from edgellm.server.time_limits import TAKES
 from edgellm.types import SamplingParams, TokenLogprob, Usage
 
@@ -26,8 +35,8 @@ def params_of(fields: Mapping[str, Any]) -> SamplingParams:
 async def chat_completions(call: Call) -> Reply:
     chat = await _prepare(call)
     if f.read(call.fields, "stream", bool, False):
-        return Stream(_chunks(call, chat), server_sent, EVENTS, openai_error, DONE)
-    answers = await collect(chat.steps(call.service))
+        return Stream(partial(_chunks, call, chat), server_sent, EVENTS, openai_error, DONE)
+    answers = await chat.collect(call.service)
     usage = total(answers)
     return {
         "id": new_id("chatcmpl-"),
@@ -35,7 +44,7 @@ async def chat_completions(call: Call) -> Reply:
         "created": now(),
         "model": chat.info.name,
         "system_fingerprint": "edgellm",
-        "choices": [await _choice(call, chat, i, answer) for i, answer in enumerate(answers)],
+        "choices": [_choice(chat, i, answer) for i, answer in enumerate(answers)],
         "usage": usage_of(usage, _thought(answers)),
         "timings": llama_timings(usage, answers[0].timings),
     }
@@ -53,7 +62,7 @@ async def _prepare(call: Call) -> Chat:
     return await prepare(call, messages, params_of(call.fields), f.tools(call.fields), streams)
 
 
-async def _choice(call: Call, chat: Chat, index: int, answer: Answer) -> dict[str, Any]:
+def _choice(chat: Chat, index: int, answer: Answer) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -62,7 +71,7 @@ async def _choice(call: Call, chat: Chat, index: int, answer: Answer) -> dict[st
         message["content"] = answer.content or None
     logprobs = None
     if chat.request.params.logprobs is not None:
-        logprobs = await _content_logprobs(call, chat, answer.logprobs)
+        logprobs = _content_logprobs(answer.logprobs)
     return {
         "index": index,
         "message": message,
@@ -71,7 +80,7 @@ async def _choice(call: Call, chat: Chat, index: int, answer: Answer) -> dict[st
     }
 
 
-async def _chunks(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
+async def _chunks(call: Call, chat: Chat, put: Put) -> None:
     options = f.read(call.fields, "stream_options", dict[str, Any], {})
     head = {
         "id": new_id("chatcmpl-"),
@@ -82,30 +91,33 @@ async def _chunks(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
     }
     answers: dict[int, Answer] = {}
     said: dict[int, TextFrame] = {}  # by answer: nearly all pieces are text alone
-    async with aclosing(chat.steps(call.service)) as answered:
-        async for step in answered:
-            index = step.event.index
-            if index not in answers:
-                answers[index] = Answer()
-                said[index] = _said(head, index)
-                yield {**head, "choices": [_delta(index, {"role": "assistant", "content": ""})]}
-            answers[index].take(step)
-            if step.is_text:
-                yield said[index](step.text)
-                continue
+
+    def take(step: Step) -> None:
+        index = step.event.index
+        if index not in answers:
+            answers[index] = Answer()
+            said[index] = _said(head, index)
+            put({**head, "choices": [_delta(index, {"role": "assistant", "content": ""})]})
+        answers[index].take(step)
+        text = step.plain
+        if text is not None:
+            put(said[index](text))
+            return
+        logprobs = None
+        if step.event.logprobs:
+            logprobs = _content_logprobs(step.event.logprobs)
+        for part in step.parts:
+            put({**head, "choices": [_delta(index, _delta_of(part), logprobs)]})
             logprobs = None
-            if step.event.logprobs:
-                logprobs = await _content_logprobs(call, chat, step.event.logprobs)
-            for part in step.parts:
-                yield {**head, "choices": [_delta(index, _delta_of(part), logprobs)]}
-                logprobs = None
-            if logprobs is not None:
-                yield {**head, "choices": [_delta(index, {}, logprobs)]}
-            if step.event.finish_reason is not None:
-                yield {**head, **_last(step, answers[index])}
+        if logprobs is not None:
+            put({**head, "choices": [_delta(index, {}, logprobs)]})
+        if step.event.finish_reason is not None:
+            put({**head, **_last(step, answers[index])})
+
+    await chat.follow(call.service, take)
     if options.get("include_usage"):
         found = list(answers.values())
-        yield {**head, "choices": [], "usage": usage_of(total(found), _thought(found))}
+        put({**head, "choices": [], "usage": usage_of(total(found), _thought(found))})
 
 
 def _said(head: Mapping[str, Any], index: int) -> TextFrame:
@@ -167,10 +179,8 @@ def _logprobs(fields: Mapping[str, Any]) -> int | None:
     return f.read(fields, "n_probs", int) or None
 
 
-async def _content_logprobs(
-    call: Call, chat: Chat, logprobs: Sequence[TokenLogprob]
-) -> dict[str, Any]:
-    return {"content": await entries(call.service.client, logprobs, chat.info.name)}
+def _content_logprobs(logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+    return {"content": entries(logprobs)}
 
 
 _TAKES = (

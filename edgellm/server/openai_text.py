@@ -1,15 +1,25 @@
 """OpenAI's completions of plain text, with `suffix` for filling in the middle."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Limits, collect, llama_timings, new_id, steps, total
+from edgellm.server.answers import (
+    Answer,
+    Limits,
+    Step,
+    collect,
+    follow,
+    llama_timings,
+    new_id,
+    total,
+)
 from edgellm.server.llama_slots import slot_of
-from edgellm.server.logprobs import finite, token_texts
+from edgellm.server.logprobs import finite
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.openai_chat import DONE, finish_reason
 from edgellm.server.prompts import (
@@ -19,7 +29,7 @@ from edgellm.server.prompts import (
     request_for,
     texts_of,
 )
-from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, server_sent
+from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES, cuts, limits_of, suffix_limit
 from edgellm.types import Hole, ModelInfo, Request, TokenLogprob
 
@@ -32,13 +42,13 @@ async def completions(call: Call) -> Reply:
     limits, slot = limits_of(call, requests[0].params), slot_of(call.fields, info)
     if f.read(call.fields, "stream", bool, False):
         return Stream(
-            _chunks(call, info, requests, limits, slot, cut),
+            partial(_chunks, call, info, requests, limits, slot, cut),
             server_sent,
             EVENTS,
             openai_error,
             DONE,
         )
-    answers = [await collect(steps(call.service, r, limits=limits, slot=slot)) for r in requests]
+    answers = [await collect(call.service, r, limits=limits, slot=slot) for r in requests]
     usages = [total(own) for own in answers]
     flat = [answer for own in answers for answer in own]
     echo = await _echo(call, info, requests)
@@ -52,7 +62,7 @@ async def completions(call: Call) -> Reply:
             {
                 "index": i,
                 "text": echo[i * len(requests) // len(flat)] + answer.content,
-                "logprobs": await _logprobs(call, info, requests[0], answer.logprobs),
+                "logprobs": _logprobs(requests[0], answer.logprobs),
                 "finish_reason": finish_reason(answer.last.finish_reason, False),
             }
             for i, answer in enumerate(flat)
@@ -94,7 +104,8 @@ async def _chunks(
     limits: Limits,
     slot: int,
     cut: Mapping[str, int],
-) -> AsyncGenerator[Any, None]:
+    put: Put,
+) -> None:
     options = f.read(call.fields, "stream_options", dict[str, Any], {})
     head = {
         "id": new_id("cmpl-"),
@@ -105,32 +116,45 @@ async def _chunks(
     }
     usages, first = [], 0
     for echo, request in zip(await _echo(call, info, requests), requests, strict=True):
-        answers: dict[int, Answer] = {}
-        answered = steps(call.service, request, limits=limits, slot=slot)
-        async with aclosing(answered):
-            async for step in answered:
-                event = step.event
-                is_first = event.index not in answers
-                answer = answers.setdefault(event.index, Answer())
-                answer.take(step)
-                last = event.finish_reason
-                text = (echo if is_first else "") + step.text
-                if not text and last is None and not event.logprobs:
-                    continue
-                choice: dict[str, Any] = {
-                    "index": first + event.index,
-                    "text": text,
-                    "logprobs": await _logprobs(call, info, request, event.logprobs or ()),
-                    "finish_reason": None if last is None else finish_reason(last, False),
-                }
-                chunk = {**head, "choices": [choice]}
-                if last is not None:
-                    chunk["timings"] = {**llama_timings(answer.usage, answer.timings), **cut}
-                yield chunk
+        chunks = _Chunks(put, head, first, request, echo, cut)
+        await follow(call.service, request, chunks.take, limits=limits, slot=slot)
         first += request.params.n
-        usages.append(usage_of(total(list(answers.values()))))
+        usages.append(usage_of(total(list(chunks.answers.values()))))
     if options.get("include_usage"):
-        yield {**head, "choices": [], "usage": _sum(usages)}
+        put({**head, "choices": [], "usage": _sum(usages)})
+
+
+@dataclass
+class _Chunks:
+    """The chunks of the answers to one prompt. first: the index of its first answer."""
+
+    put: Put
+    head: Mapping[str, Any]
+    first: int
+    request: Request
+    echo: str
+    cut: Mapping[str, int]
+    answers: dict[int, Answer] = field(default_factory=dict)
+
+    def take(self, step: Step) -> None:
+        event = step.event
+        is_first = event.index not in self.answers
+        answer = self.answers.setdefault(event.index, Answer())
+        answer.take(step)
+        last = event.finish_reason
+        text = (self.echo if is_first else "") + step.text
+        if not text and last is None and not event.logprobs:
+            return
+        choice: dict[str, Any] = {
+            "index": self.first + event.index,
+            "text": text,
+            "logprobs": _logprobs(self.request, event.logprobs or ()),
+            "finish_reason": None if last is None else finish_reason(last, False),
+        }
+        chunk = {**self.head, "choices": [choice]}
+        if last is not None:
+            chunk["timings"] = {**llama_timings(answer.usage, answer.timings), **self.cut}
+        self.put(chunk)
 
 
 async def _echo(call: Call, info: ModelInfo, requests: Sequence[Request]) -> list[str]:
@@ -148,18 +172,18 @@ async def _echo(call: Call, info: ModelInfo, requests: Sequence[Request]) -> lis
     ]
 
 
-async def _logprobs(
-    call: Call, info: ModelInfo, request: Request, logprobs: Sequence[TokenLogprob]
-) -> dict[str, Any] | None:
+def _logprobs(request: Request, logprobs: Sequence[TokenLogprob]) -> dict[str, Any] | None:
     if request.params.logprobs is None:
         return None
-    texts = await token_texts(call.service.client, logprobs, info.name)
     lengths = [len(entry.text) for entry in logprobs]
     return {
         "tokens": [entry.text for entry in logprobs],
         "token_logprobs": [finite(entry.logprob) for entry in logprobs],
         "top_logprobs": [
-            {texts[t].decode("utf-8", "replace"): finite(value) for t, value in entry.top}
+            {
+                piece.decode("utf-8", "replace"): finite(value)
+                for (_, value), piece in zip(entry.top, entry.top_bytes, strict=True)
+            }
             for entry in logprobs
         ],
         "text_offset": list(accumulate(lengths[:-1], initial=0)) if lengths else [],

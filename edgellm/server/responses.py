@@ -1,13 +1,14 @@
 """OpenAI's responses. The latest are kept in memory, for requests that go on from one."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import count
 from typing import Any
 
 from edgellm.dialects import Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, collect, new_id
+from edgellm.server.answers import Answer, Step, new_id
 from edgellm.server.chat import Chat, prepare
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.kept_responses import Kept
@@ -20,7 +21,7 @@ from edgellm.server.responses_items import (
     reasoning,
     text_part,
 )
-from edgellm.server.routes import EVENTS, Call, Reply, Route, Stream, typed_server_sent
+from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, typed_server_sent
 from edgellm.types import Message
 
 _RENAMED = {**RENAMED, "max_output_tokens": "max_tokens"}
@@ -42,8 +43,8 @@ _ECHO_DEFAULTS: Mapping[str, Any] = {
 async def responses(call: Call) -> Reply:
     chat = await _prepare(call)
     if f.read(call.fields, "stream", bool, False):
-        return Stream(_events(call, chat), typed_server_sent, EVENTS, _stream_error)
-    (answer,) = await collect(chat.steps(call.service))
+        return Stream(partial(_events, call, chat), typed_server_sent, EVENTS, _stream_error)
+    (answer,) = await chat.collect(call.service)
     output = list(_output(answer, _status(answer)))
     response = _response(call, chat, new_id("resp_"), _status(answer), output, answer)
     _keep(call, response, answer)
@@ -210,36 +211,33 @@ def _output(answer: Answer, status: str) -> Iterator[dict[str, Any]]:
         yield function_call(new_id("fc_"), status, part, part.id or new_id("call_"))
 
 
-async def _events(call: Call, chat: Chat) -> AsyncGenerator[Any, None]:
+async def _events(call: Call, chat: Chat, put: Put) -> None:
     """The events of a response, numbered."""
-    response_id, number = new_id("resp_"), 0
-    async with aclosing(_bare_events(call, chat, response_id)) as events:
-        async for event in events:
-            yield {"type": event.pop("type"), "sequence_number": number, **event}
-            number += 1
+    response_id, answer, items = new_id("resp_"), Answer(), Items()
+    numbers, begun = count(), False
 
+    def say(event: dict[str, Any]) -> None:
+        put({"type": event.pop("type"), "sequence_number": next(numbers), **event})
 
-async def _bare_events(
-    call: Call, chat: Chat, response_id: str
-) -> AsyncGenerator[dict[str, Any], None]:
-    answer, items, begun = Answer(), Items(), False
-    async with aclosing(chat.steps(call.service)) as answered:
-        async for step in answered:
-            if not begun:
-                begun = True
-                response = _response(call, chat, response_id, "in_progress", [])
-                yield {"type": "response.created", "response": response}
-                yield {"type": "response.in_progress", "response": response}
-            answer.take(step)
-            for part in step.parts:
-                for event in items.events(part):
-                    yield event
+    def take(step: Step) -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            response = _response(call, chat, response_id, "in_progress", [])
+            say({"type": "response.created", "response": response})
+            say({"type": "response.in_progress", "response": response})
+        answer.take(step)
+        for part in step.parts:
+            for event in items.events(part):
+                say(event)
+
+    await chat.follow(call.service, take)
     status = _status(answer)
     for event in items.end(status):
-        yield event
+        say(event)
     response = _response(call, chat, response_id, status, items.done, answer)
     _keep(call, response, answer)
-    yield {"type": f"response.{status}", "response": response}
+    say({"type": f"response.{status}", "response": response})
 
 
 _TAKES = (

@@ -5,7 +5,7 @@ A Family tells how an API writes errors down. Knows nothing of connections.
 
 import json
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,15 +28,18 @@ class Call:
     query: Mapping[str, str]
 
 
+Put = Callable[[Any], None]  # takes a part of a stream and waits for nothing
+
+
 @dataclass(frozen=True)
 class Stream:
-    """A reply that comes in parts. frame: a part's bytes, which it may also come as. end: those
-    after the last part.
+    """A reply that comes in parts. write: puts them out as they become known, and returns after the
+    last. frame: a part's bytes, which it may also come as. end: those after the last part.
 
     failure: the part that tells of an error once the reply has begun.
     """
 
-    parts: AsyncGenerator[Any, None]
+    write: Callable[[Put], Awaitable[None]]
     frame: Callable[[Any], bytes]
     media_type: bytes
     failure: Callable[[Failure], Any]

@@ -3,14 +3,14 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgellm import pull
 from edgellm.catalog import CatalogEntry, load_catalog
-from edgellm.client import Client
+from edgellm.client import LocalClient
 from edgellm.errors import CatalogError, RequestError
 from edgellm.server.failures import Refusal
 from edgellm.server.kept_responses import KeptResponses
@@ -57,7 +57,7 @@ class Service:
     said: the last answer of each slot, by model and number.
     """
 
-    client: Client
+    client: LocalClient
     settings: Settings = field(default_factory=Settings)
     totals: Totals = field(default_factory=Totals)
     started: float = field(default_factory=time.time)
@@ -116,10 +116,11 @@ class Service:
                 "adapters" if options.adapters else "draft",
             )
 
-    async def generate(
-        self, request: Request, slot: int | None = None
-    ) -> AsyncGenerator[TokenEvent, None]:
-        """The events of a request, counted, unless there are too many requests already.
+    async def follow(
+        self, request: Request, take: Callable[[TokenEvent], None], slot: int | None = None
+    ) -> None:
+        """Has `take` called with the events of a request, counted, unless there are too many
+        requests already.
 
         slot: has the first answer from then on; for requests that name their model.
         """
@@ -130,17 +131,19 @@ class Service:
         self.active.add(request_id)
         self.totals.requests += 1
         unfinished, said = answers, Said(request.prompt)
+
+        def counted(event: TokenEvent) -> None:
+            nonlocal unfinished
+            if slot is not None and request.model is not None:
+                self.said[request.model, slot] = said
+                said.written += event.token_ids if event.index == 0 else ()
+            if event.finish_reason is not None:
+                unfinished -= 1
+                self._count(event)
+            take(event)
+
         try:
-            named = replace(request, request_id=request_id)
-            async with aclosing(self.client.submit(named)) as events:
-                async for event in events:
-                    if slot is not None and request.model is not None:
-                        self.said[request.model, slot] = said
-                        said.written += event.token_ids if event.index == 0 else ()
-                    if event.finish_reason is not None:
-                        unfinished -= 1
-                        self._count(event)
-                    yield event
+            await self.client.follow(replace(request, request_id=request_id), counted)
         finally:
             self.in_flight -= answers
             self.active.discard(request_id)

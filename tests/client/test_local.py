@@ -49,6 +49,43 @@ def test_text_comes_piece_by_piece() -> None:
     with_client(MockModel(says("blue")), body)
 
 
+def test_whoever_follows_is_told_the_same() -> None:
+    async def body(client: LocalClient) -> None:
+        seen: list[TokenEvent] = []
+        await client.follow(Request("hi", SamplingParams(temperature=0, n=3)), seen.append)
+        for index in range(3):
+            own = [event for event in seen if event.index == index]
+            assert [event.text for event in own] == ["b", "l", "u", "e", ""]
+        with pytest.raises(RequestError, match="top_p"):
+            await client.follow(Request("hi", SamplingParams(top_p=2.0)), seen.append)
+
+    with_client(MockModel(says("blue")), body)
+
+
+@pytest.mark.parametrize("ends_by", ["an error of its own", "being cancelled"])
+def test_whoever_stops_following_is_told_nothing_more(ends_by: str) -> None:
+    async def body(client: LocalClient) -> None:
+        seen: list[TokenEvent] = []
+
+        def take(event: TokenEvent) -> None:
+            seen.append(event)
+            if len(seen) == 3 and ends_by == "an error of its own":
+                raise ValueError("enough")
+            if len(seen) == 3:
+                following.cancel()
+
+        following = asyncio.ensure_future(client.follow(Request("hi", GREEDY), take))
+        with pytest.raises((ValueError, asyncio.CancelledError)):
+            await following
+        told = len(seen)
+        while (stats := (await client.stats())["mock"]).running:
+            await asyncio.sleep(0.01)
+        assert stats.tokens_generated < 8000
+        assert len(seen) == told
+
+    with_client(endless(delay=0.01), body, **LONG)
+
+
 def test_several_answers_are_told_apart() -> None:
     async def body(client: LocalClient) -> None:
         params = SamplingParams(temperature=1.5, seed=3, n=6, max_tokens=7)
