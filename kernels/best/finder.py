@@ -8,26 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from edgellm.kernels.best.layout import GROUP, MOST
-from edgellm.kernels.cpu.image import CAN_FLATTEN, flatten
-from edgellm.kernels.cpu.objects import KernelKey, Library, symbol
+from edgellm.kernels.cpu.objects import Library, Source
 
 # Unlike what runs a step, this keeps the interpreter's lock: it is over before others could use it.
 _KERNEL = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
-class _Library(Library):
-    """Makes the kernel of this room, stored under a name that tells its source."""
+def _source() -> Source:
+    from edgellm.kernels.best.kernel import make_best
 
-    def _make(self, missing: list[KernelKey]) -> None:
-        from edgellm.kernels.best.kernel import make_best
-        from edgellm.kernels.cpu.compile import kernel_object
-
-        for key in missing:
-            body = kernel_object(symbol(key), make_best())
-            if CAN_FLATTEN:
-                body = flatten(body, symbol(key)).pack()
-            self._link({key: body})
-            self._store(key, body)
+    return Source(lambda key: make_best(), {})
 
 
 class BestLogits:
@@ -37,8 +27,8 @@ class BestLogits:
     """
 
     def __init__(self, cache_root: Path | None) -> None:
-        key = ("best", _source_hash())
-        self._library = _Library(cache_root)  # keeps the code
+        key = ("best", _source_hash())  # a name that tells its source
+        self._library = Library(cache_root, find_source=_source)  # keeps the code
         self._library.load([key])
         self._kernel = _KERNEL(self._library.address(key))
         self._values = np.zeros(MOST + 1, np.float32)

@@ -8,15 +8,8 @@ from edgellm.kernels.best.layout import GROUP
 from edgellm.kernels.cpu.atomics import ask_for
 from edgellm.kernels.cpu.layout import LINE
 from edgellm.kernels.cpu.ops.common import f32, inline
-from edgellm.kernels.cpu.simd import (
-    fma,
-    load_f32,
-    max_lanes,
-    maximum,
-    pointer,
-    splat_f32,
-    sum_lanes,
-)
+from edgellm.kernels.cpu.simd import fma, max_lanes, maximum, pointer, splat_f32, sum_lanes
+from edgellm.kernels.cpu.vector_memory import load_f32
 
 AHEAD = 4096  # bytes asked for before they are read: right after a step they are far away
 HALVINGS = 16  # in the search for a bound; an exact one is not worth more

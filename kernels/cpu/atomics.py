@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba.core import types
 
 from edgellm.kernels.cpu.isa import host_isa
-from edgellm.kernels.cpu.simd import I8, I32, I64, Pointer, emit_call, fixed_intrinsic, prefetch
+from edgellm.kernels.cpu.vectors import I8, I32, I64, Pointer, emit_call, fixed_intrinsic, prefetch
 
 WORD = Pointer(types.int64)
 FLUSH_TO_ZERO = 0x8040  # MXCSR: results and operands that are denormal count as zero

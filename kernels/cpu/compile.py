@@ -17,12 +17,12 @@ from numba import config, njit
 from numba.core import types
 
 from edgellm.errors import BackendError
-from edgellm.kernels.cpu import simd
+from edgellm.kernels.cpu import simd, vectors
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.formats import codebook, scalar
 from edgellm.kernels.formats.words import Table
 
-_WORDS = simd.Pointer(types.int64)
+_WORDS = vectors.Pointer(types.int64)
 SIGNATURE = (_WORDS, _WORDS, types.int64, types.int64)
 OPTIONS = {
     "error_model": "numpy",

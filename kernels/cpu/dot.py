@@ -5,12 +5,13 @@ Imported only when something has to be compiled.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from llvmlite import ir
 
-from edgellm.kernels.cpu.emit import Domain, Emit, splat
-from edgellm.kernels.cpu.simd import I1, I32, emit_call
+from edgellm.kernels.cpu.domain import Domain
+from edgellm.kernels.cpu.emit import Emit, splat
+from edgellm.kernels.cpu.vectors import I1, I32, emit_call
 
 _PART_DWORDS = ir.VectorType(I32, 4)
 
@@ -111,7 +112,13 @@ class Dot:
         return self._total
 
 
-def pin_all(emit: Emit, dots: Iterable[Dot]) -> None:
+class Live(Protocol):
+    """What holds vectors in registers."""
+
+    live: list[Any]
+
+
+def pin_all(emit: Emit, dots: Iterable[Live]) -> None:
     """Pins what all of them hold; see Emit.pin."""
     dots = list(dots)
     pinned = iter(emit.pin([v for dot in dots for v in dot.live]))

@@ -6,15 +6,13 @@ does not change a result. Used by strips/ (weights), dot.py and tiles.py (produc
 nothing of models. Imported only when something has to be compiled.
 """
 
-import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from edgellm.kernels.cpu.halves import widen
 from edgellm.kernels.cpu.isa import Isa, host_isa
-from edgellm.kernels.cpu.simd import F32, I1, I8, I16, I32, I64, emit_call
+from edgellm.kernels.cpu.vectors import F32, I8, I16, I32, I64, emit_call
 
 NARROW = 8
 
@@ -22,28 +20,6 @@ NARROW = 8
 def wide_lanes() -> int:
     """Weight rows side by side where there is enough work for the widest vectors."""
     return 16 if host_isa().has_wide_vnni else NARROW
-
-
-@dataclass(frozen=True)
-class Domain:
-    """What the stored integers of a strip are: weight = stored - offset.
-
-    top: the largest stored integer. is_signed: stored integers are int8 and offset is 0.
-    """
-
-    offset: int
-    top: int
-    is_signed: bool = False
-
-    @property
-    def shift(self) -> int | None:
-        """log2 of the offset; None where there is nothing to subtract."""
-        return self.offset.bit_length() - 1 if self.offset else None
-
-
-def signed_domain(isa: Isa) -> Domain:
-    """int8 weights: as they are, or 128 more where the processor multiplies any unsigned byte."""
-    return Domain(128, 255) if isa.has_vnni else Domain(0, 127, is_signed=True)
 
 
 def splat(kind: ir.VectorType, value: int) -> ir.Constant:
@@ -109,6 +85,23 @@ class Emit:
         """The 16 bytes at `offset` of each row as four 32-bit words. Unused ones cost nothing."""
         return [self.b.bitcast(v, self.dwords_type) for v in self.columns16(rows, offset)]
 
+    def head_half(self, rows: list[Any], offset: int) -> Any:
+        """The IEEE half at an even `offset` of the 16 bytes at the start of each row, widened."""
+        word = self.heads(rows, 0)[offset // 4]
+        return self.high_half(word) if offset % 4 else self.low_half(word)
+
+    def head_bits(self, rows: list[Any], offset: int) -> list[Any]:
+        """Bytes that are 16 where a bit is set, in as many vectors as 32 columns have: of the 32
+        bits at an even `offset` of the 16 bytes at the start of each row.
+        """
+        words = self.heads(rows, 0)
+        bits = words[offset // 4]
+        if offset % 4:
+            sixteen = splat(self.dwords_type, 16)
+            rest = self.b.shl(words[offset // 4 + 1], sixteen)
+            bits = self.b.or_(self.b.lshr(bits, sixteen), rest)
+        return self._spread_bits(bits)
+
     def bytes_at(self, rows: list[Any], offset: int) -> Any:
         """The byte at `offset` of each row, zero-extended to 32 bits."""
         value: Any = ir.Constant(ir.VectorType(I8, self.lanes), ir.Undefined)
@@ -160,11 +153,11 @@ class Emit:
                 lanes = list(range(4 * (q + 1)))
                 other = loaded[4 * q + i]
                 if q == 1:
-                    value = b.shuffle_vector(value, other, self._mask(lanes))
+                    value = b.shuffle_vector(value, other, self.mask(lanes))
                 else:
-                    wide = b.shuffle_vector(other, other, self._mask([0, 1, 2, 3] * q))
+                    wide = b.shuffle_vector(other, other, self.mask([0, 1, 2, 3] * q))
                     keep = [*range(4 * q), *range(4 * q, 4 * q + 4)]
-                    value = b.shuffle_vector(value, wide, self._mask(keep))
+                    value = b.shuffle_vector(value, wide, self.mask(keep))
             vectors.append(value)
 
         def each(pattern: list[int]) -> ir.Constant:
@@ -174,7 +167,7 @@ class Emit:
                 for q in range(quads)
                 for p in pattern
             ]
-            return self._mask(flat)
+            return self.mask(flat)
 
         v0, v1, v2, v3 = vectors
         low01 = b.shuffle_vector(v0, v1, each([0, 4, 1, 5]))
@@ -193,12 +186,13 @@ class Emit:
         """32 bytes of each row as 8 vectors, as columns16."""
         return self.columns16(rows, offset) + self.columns16(rows, offset + 16)
 
-    def _mask(self, lanes: list[int]) -> ir.Constant:
+    def mask(self, lanes: list[int]) -> ir.Constant:
+        """Which lanes a shuffle takes."""
         return ir.Constant(ir.VectorType(I32, len(lanes)), lanes)
 
     def masked(self, value: Any, mask: int) -> Any:
         """Every byte & mask."""
-        return self.b.and_(value, splat(self.bytes_type, mask))
+        return self.b.and_(value, splat(value.type, mask))
 
     def moved(self, value: Any, shift: int, mask: int) -> Any:
         """Every byte >> shift (<< -shift) & mask, which has none of the bits shifted in."""
@@ -208,12 +202,13 @@ class Emit:
         if self.isa.has_gfni:
             # Row 7 - i of each 8x8 matrix says which bits of a byte make bit i of the result.
             rows = [1 << i + shift if mask >> i & 1 else 0 for i in range(7, -1, -1)]
-            matrix = ir.Constant(self.bytes_type, rows * (self.bytes_type.count // 8))
-            name = f"llvm.x86.vgf2p8affineqb.{8 * self.bytes_type.count}"
-            return emit_call(b, name, self.bytes_type, [value, matrix, I8(0)])
-        move, dwords = b.lshr if shift > 0 else b.shl, b.bitcast(value, self.dwords_type)
-        whole = move(dwords, splat(self.dwords_type, abs(shift)))
-        return self.masked(b.bitcast(whole, self.bytes_type), mask)
+            matrix = ir.Constant(value.type, rows * (value.type.count // 8))
+            name = f"llvm.x86.vgf2p8affineqb.{8 * value.type.count}"
+            return emit_call(b, name, value.type, [value, matrix, I8(0)])
+        dwords_type = ir.VectorType(I32, value.type.count // 4)
+        move = b.lshr if shift > 0 else b.shl
+        whole = move(b.bitcast(value, dwords_type), splat(dwords_type, abs(shift)))
+        return self.masked(b.bitcast(whole, value.type), mask)
 
     def low_nibbles(self, value: Any) -> Any:
         return self.masked(value, 15)
@@ -221,7 +216,7 @@ class Emit:
     def high_nibbles(self, value: Any) -> Any:
         return self.moved(value, 4, 15)
 
-    def spread_bits(self, dwords: Any) -> list[Any]:
+    def _spread_bits(self, dwords: Any) -> list[Any]:
         """8 vectors of bytes: 16 in byte m of a lane of vector j where its bit 4j + m is set."""
         b, count = self.b, self.bytes_type.count
         source = b.bitcast(dwords, self.bytes_type)
@@ -243,7 +238,7 @@ class Emit:
         Any bit kept is at least 16, so the smaller of it and 16 is 16.
         """
         pick = [4 * (i // 4) + byte for i in range(4 * self.lanes)]
-        repeated = self.b.shuffle_vector(source, source, self._mask(pick))
+        repeated = self.b.shuffle_vector(source, source, self.mask(pick))
         bits = ir.Constant(self.bytes_type, [16 << (i % 4) for i in range(4 * self.lanes)])
         return emit_call(
             self.b,
@@ -252,61 +247,14 @@ class Emit:
             [self.b.and_(repeated, bits), splat(self.bytes_type, 16)],
         )
 
-    def lookup(self, table: list[int], index: Any) -> Any:
-        """table[i] for every byte i in 0..15."""
-        values = ir.Constant(self.bytes_type, (table * (self.bytes_type.count // 16)))
-        if self.isa.has_avx2:
-            wide, narrow = "llvm.x86.avx512.pshuf.b.512", "llvm.x86.avx2.pshuf.b"
-            name = narrow if self.lanes == NARROW else wide
-            return emit_call(self.b, name, self.bytes_type, [values, index])
-        result: Any = splat(self.bytes_type, table[0])
-        for i in range(1, 16):
-            is_it = self.b.icmp_unsigned("==", index, splat(self.bytes_type, i))
-            result = self.b.select(is_it, splat(self.bytes_type, table[i]), result)
-        return result
-
-    def gather(self, table: list[int], index: Any) -> Any:
-        """table[i], 32-bit words, for the index in every lane."""
-        name = f"table_{hashlib.sha256(repr(table).encode()).hexdigest()[:16]}"
-        place = self.b.module.globals.get(name)
-        if place is None:
-            kind = ir.ArrayType(I32, len(table))
-            place = ir.GlobalVariable(self.b.module, kind, name)
-            place.initializer = ir.Constant(kind, table)
-            place.global_constant, place.linkage, place.align = True, "internal", 64
-        if self.isa.has_avx2:
-            return self._gather_x86(place, index)
-        result: Any = ir.Constant(self.dwords_type, ir.Undefined)
-        for lane in range(self.lanes):
-            at = self.b.extract_element(index, I32(lane))
-            word = self.b.load(self.b.gep(place, [I32(0), at]))
-            result = self.b.insert_element(result, word, I32(lane))
-        return result
-
-    def _gather_x86(self, place: Any, index: Any) -> Any:
-        base = self.b.bitcast(place, I8.as_pointer())
-        empty = splat(self.dwords_type, 0)
-        if self.lanes == NARROW:
-            every, name = splat(self.dwords_type, -1), "llvm.x86.avx2.gather.d.d.256"
-            args = [empty, base, index, every, I8(4)]
-        else:
-            every = splat(ir.VectorType(I1, self.lanes), 1)
-            name = "llvm.x86.avx512.mask.gather.dpi.512"
-            args = [empty, base, index, every, I32(4)]
-        return emit_call(self.b, name, self.dwords_type, args)
-
-    def bit_mask(self, dwords: Any, byte: int, first: int) -> Any:
-        """255 in byte m of each lane whose bit `first` + m of byte `byte` is set, else 0."""
-        source = self.b.bitcast(dwords, self.bytes_type)
-        pick = [4 * (i // 4) + byte for i in range(4 * self.lanes)]
-        repeated = self.b.shuffle_vector(source, source, self._mask(pick))
-        bits = ir.Constant(self.bytes_type, [1 << first + i % 4 for i in range(4 * self.lanes)])
-        is_set = self.b.icmp_unsigned("==", self.b.and_(repeated, bits), bits)
-        return self.b.sext(is_set, self.bytes_type)
-
     def flip_sign_bit(self, value: Any) -> Any:
         """int8 -> the same plus 128 as an unsigned byte."""
-        return self.b.xor(value, splat(self.bytes_type, 128))
+        return self.b.xor(value, splat(value.type, 128))
+
+    def as_bytes(self, value: Any) -> Any:
+        """The same bits as a vector of bytes."""
+        dwords = value.type.count
+        return self.b.bitcast(value, ir.VectorType(I8, 4 * dwords))
 
     # ------------------------------------------------------------ products
 
@@ -326,6 +274,10 @@ class Emit:
         if len(kinds) == 1:
             return [pinned]
         return [self.b.extract_value(pinned, i) for i in range(len(kinds))]
+
+    def keep_order(self) -> None:
+        """Nothing that touches memory moves past this point."""
+        self.b.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x * y + z, rounded once."""

@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 
 from edgellm.kernels.cpu.emit import NARROW, Emit
 from edgellm.kernels.cpu.halves import widen
-from edgellm.kernels.cpu.simd import I16, I32, I64, fixed_intrinsic
+from edgellm.kernels.cpu.vectors import I16, I32, I64, fixed_intrinsic
 from edgellm.kernels.formats import Format
 
 PARTIAL_BYTES = 4 * NARROW  # of the partial sums of one dot product

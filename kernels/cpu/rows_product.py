@@ -12,7 +12,7 @@ from numba.core import cgutils, types
 
 from edgellm.kernels.cpu.emit import Emit
 from edgellm.kernels.cpu.halves import widen
-from edgellm.kernels.cpu.simd import F32, I16, I64, fixed_intrinsic
+from edgellm.kernels.cpu.vectors import F32, I16, I64, fixed_intrinsic
 
 ELEMENT_BYTES = {"f32": 4, "f16": 2}
 _ELEMENTS = {"f32": F32, "f16": I16}

@@ -18,13 +18,15 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from edgellm.kernels.cpu import layout
-from edgellm.kernels.cpu.dot import Dot, pin_all
-from edgellm.kernels.cpu.emit import Emit, splat
-from edgellm.kernels.cpu.simd import F32, I32, I64, fixed_intrinsic, prefetch
+from edgellm.kernels.cpu.dot import pin_all
+from edgellm.kernels.cpu.emit import NARROW, Emit
+from edgellm.kernels.cpu.four_rows import FourRows
+from edgellm.kernels.cpu.isa import host_isa
+from edgellm.kernels.cpu.product import COLUMNS, FourRowsProduct, Product
 from edgellm.kernels.cpu.strips import Strip
+from edgellm.kernels.cpu.vectors import I64, fixed_intrinsic, prefetch
 from edgellm.kernels.formats import Format
 
-COLUMNS = layout.ACTIVATION_BLOCK
 # (cache level, bytes beyond the next strip) of what is asked for while a strip is read: the far one
 # starts the way from memory, the near one ends it.
 PREFETCHES = ((1, 256), (3, 16384))
@@ -74,46 +76,6 @@ def _row_addresses(e: Emit, weight: Any, row_bytes: Any, first: Any, last: Any) 
     return rows
 
 
-class _Product:
-    """Adds scaled integer dot products to float accumulators, as every kernel here does."""
-
-    def __init__(self, e: Emit, strip: Strip, group_size: int) -> None:
-        self.e, self.strip, self.group_size = e, strip, group_size
-
-    def _field(self, x: Any, block: int, at: int, kind: ir.Type) -> Any:
-        return self.e.splat_load(self.e.at(x, block * layout.ACTIVATION_BYTES + at), kind)
-
-    def start(self, x: Any, block: int, part: int) -> Any:
-        """The integer sum before any product: -offset times the sum of the activations."""
-        shift = self.strip.domain.shift
-        if shift is None:
-            return splat(self.e.dwords_type, 0)
-        at = layout.MINUS_SUM if self.group_size == COLUMNS else layout.MINUS_SUM_16 + 4 * part
-        total = self._field(x, block, at, I32)
-        return total if shift == 0 else self.e.b.shl(total, splat(self.e.dwords_type, shift))
-
-    def dot(self, x: Any, block: int, part: int) -> Dot:
-        return Dot(self.e, self.strip.domain, self.start(x, block, part))
-
-    def activations(self, x: Any, block: int, part: int, j: int) -> Any:
-        """Columns 4j to 4j + 3 of a group in every lane."""
-        at = block * layout.ACTIVATION_BYTES + part * self.group_size + 4 * j
-        value = self.e.splat_load(self.e.at(x, at), I32)
-        return self.e.b.bitcast(value, self.e.bytes_type)
-
-    def finish(
-        self, acc: Any, total: Any, scale: Any, minimum: Any, x: Any, block: int, part: int
-    ) -> Any:
-        """acc + total * (scale * d), then + minimum * (d * sum)."""
-        e = self.e
-        d = self._field(x, block, layout.SCALE, F32)
-        acc = e.fma(e.to_float(total), e.b.fmul(scale, d), acc)
-        if minimum is None:
-            return acc
-        at = layout.SCALED_SUM if self.group_size == COLUMNS else layout.SCALED_SUM_16 + 4 * part
-        return e.fma(minimum, self._field(x, block, at, F32), acc)
-
-
 def _token_rows(e: Emit, x: Any, x_bytes: Any, tokens: int, is_listed: bool) -> list[Any]:
     """Addresses of activation rows that lie x_bytes apart from x on; or, of rows that lie anywhere,
     x_bytes behind the addresses in the list at x.
@@ -121,6 +83,14 @@ def _token_rows(e: Emit, x: Any, x_bytes: Any, tokens: int, is_listed: bool) -> 
     if is_listed:
         return [e.b.add(e.load(e.at(x, 8 * t), I64, 8), x_bytes) for t in range(tokens)]
     return [e.b.add(x, e.b.mul(x_bytes, I64(t))) for t in range(tokens)]
+
+
+def _direct_product(b: Any, fmt: Format, strip: Strip, lanes: int) -> Product:
+    """How rows of a strip are multiplied as they lie in the file."""
+    isa = host_isa()
+    if lanes == NARROW and strip.is_bytewise and isa.has_wide_vnni and isa.has_gfni:
+        return FourRowsProduct(FourRows(b), strip, fmt.group_size)
+    return Product(Emit(b, lanes), strip, fmt.group_size)
 
 
 def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int, is_listed: bool = False) -> Any:
@@ -135,10 +105,10 @@ def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int, is_listed: b
         b: Any, weight: Any, row_bytes: Any, first: Any, last: Any,
         x: Any, x_bytes: Any, sums: Any, blocks: Any,
     ) -> None:  # fmt: skip
-        e = Emit(b, lanes)
+        product = _direct_product(b, fmt, strip, lanes)
+        e = product.e
         rows = _row_addresses(e, weight, row_bytes, first, last)
         xs = _token_rows(e, x, x_bytes, tokens, is_listed)
-        product = _Product(e, strip, fmt.group_size)
         parts = COLUMNS // fmt.group_size
         zero = ir.Constant(e.floats_type, [0.0] * lanes)
         accs = [cgutils.alloca_once_value(b, zero) for _ in range(tokens)]
@@ -161,11 +131,13 @@ def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int, is_listed: b
                     for level, ahead in PREFETCHES:
                         prefetch(b, e.at(line, ahead), level)
                 where = divmod(group, parts)
-                dots = [product.dot(xt, *where) for xt in x_here]
+                dots = [product.dot(product.start(xt, *where)) for xt in x_here]
                 for j, w in enumerate(vectors):
                     for dot, xt in zip(dots, x_here, strict=True):
                         dot.add(w, product.activations(xt, *where, j))
                     pin_all(e, dots)
+                if groups > 1:  # all at once, the prefetches of a large block would have to wait
+                    e.keep_order()
                 waiting[group] = [dot.total() for dot in dots]
                 while done in waiting:  # floats are added in column order, whatever came first
                     where = divmod(done, parts)
@@ -232,7 +204,7 @@ def make_tile(strip: Strip, shape: PanelShape, tokens: int, is_listed: bool = Fa
         b: Any, panel: Any, x: Any, x_bytes: Any, sums: Any, sums_bytes: Any, records: Any
     ) -> None:
         e = Emit(b, shape.lanes)
-        product = _Product(e, strip, shape.group_size)
+        product = Product(e, strip, shape.group_size)
         each = [(t, s) for t in range(tokens) for s in range(shape.strips)]
         xs = _token_rows(e, x, x_bytes, tokens, is_listed)
         places = {
@@ -259,12 +231,12 @@ def make_tile(strip: Strip, shape: PanelShape, tokens: int, is_listed: bool = Fa
 
 
 def _tile_group(
-    e: Emit, product: _Product, shape: PanelShape, record: Any, xs: list[Any],
+    e: Emit, product: Product, shape: PanelShape, record: Any, xs: list[Any],
     values: dict[tuple[int, int], Any], part: int,
 ) -> None:  # fmt: skip
     """One group of one record for all tokens and strips of a tile; updates `values`."""
     starts = [product.start(x, 0, part) for x in xs]
-    dots = {(t, s): Dot(e, product.strip.domain, starts[t]) for t, s in values}
+    dots = {(t, s): product.dot(starts[t]) for t, s in values}
     for j in range(shape.group_size // 4):
         ws = [
             e.load(e.at(record, shape.vector_at(part, j, s)), e.bytes_type, 32)

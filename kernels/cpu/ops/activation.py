@@ -5,15 +5,8 @@ import numpy as np
 from edgellm.kernels.cpu.layout import ACTIVATION_BLOCK, ACTIVATION_BYTES
 from edgellm.kernels.cpu.ops.common import exp, inline, number, sigmoid, split, tanh
 from edgellm.kernels.cpu.ops.quantize import quantize_block
-from edgellm.kernels.cpu.simd import (
-    absolute,
-    fma,
-    load_f32,
-    maximum,
-    minimum,
-    splat_f32,
-    store_f32,
-)
+from edgellm.kernels.cpu.simd import absolute, fma, maximum, minimum, splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, store_f32
 
 GELU_SCALE = np.float32(0.7978845608028654)  # sqrt(2 / pi)
 GELU_CUBIC = np.float32(0.044715)

@@ -10,7 +10,8 @@ from edgellm.kernels.cpu.layout import (
     NUM_TOKENS,
 )
 from edgellm.kernels.cpu.ops.common import f32, i32, split
-from edgellm.kernels.cpu.simd import fma, load_f32, splat_f32, store_f32
+from edgellm.kernels.cpu.simd import fma, splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, store_f32
 
 ZERO = np.float32(0.0)
 

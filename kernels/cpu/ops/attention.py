@@ -18,7 +18,6 @@ from edgellm.kernels.cpu.layout import (
     ACTIVATION_BYTES,
     BLOCK_TABLES,
     BLOCKS_PER_SEQ,
-    LINE,
     MAX_HEAD_DIM,
     NUM_SEQS,
     NUM_TOKENS,
@@ -31,6 +30,12 @@ from edgellm.kernels.cpu.layout import (
     SCRATCH_BYTES,
 )
 from edgellm.kernels.cpu.ops.attention_merge import finish_row, merge_row
+from edgellm.kernels.cpu.ops.attention_parts import (
+    bytes_of_slot,
+    keep_tile,
+    take_tile,
+    use_slots,
+)
 from edgellm.kernels.cpu.ops.attention_tile import (
     AHEAD_AT,
     HIGHS_AT,
@@ -58,7 +63,6 @@ from edgellm.kernels.program import ATTENTION_TILE
 
 MAX_TOKENS = 32  # of one item
 ZERO = np.float32(0.0)
-LINE_FLOATS = LINE // 4
 
 
 @inline
@@ -145,31 +149,6 @@ def make_attention(key_type, value_type):
         )  # fmt: skip
 
     @inline
-    def use_slots(scratch, rows, slots, slot_bytes):
-        """Has the rows of a tile put their outputs to slots, `slot_bytes` apart."""
-        outputs = pointer(scratch + OUTPUT_ROWS_AT, np.int64)
-        for row in range(rows):
-            outputs[row] = slots + row * slot_bytes + LINE
-
-    @inline
-    def keep_tile(scratch, rows, slots, slot_bytes):
-        """Puts what belongs to the outputs of a tile in front of them."""
-        maxima = pointer(scratch + MAXIMA_AT, np.float32)
-        sums = pointer(scratch + SUMS_AT, np.float32)
-        for row in range(rows):
-            kept = pointer(slots + row * slot_bytes, np.float32)
-            kept[0], kept[1] = maxima[row], sums[row]
-
-    @inline
-    def take_tile(scratch, rows, slots, slot_bytes):
-        """What keep_tile kept."""
-        maxima = pointer(scratch + MAXIMA_AT, np.float32)
-        sums = pointer(scratch + SUMS_AT, np.float32)
-        for row in range(rows):
-            kept = pointer(slots + row * slot_bytes, np.float32)
-            maxima[row], sums[row] = kept[0], kept[1]
-
-    @inline
     def merge_tile(args, step, scratch, token, kv_head, first, heads, rows, number):
         """Adds a tile to the results of all rows that see any of it."""
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
@@ -204,16 +183,49 @@ def make_attention(key_type, value_type):
                 record = head * width // ACTIVATION_BLOCK * ACTIVATION_BYTES
                 quantize_row(place, args[15] + at * args[16] + record, width)
 
+    @inline
+    def run_tiles(
+        args, step, scratch, table, token, kv_head, first, heads, rows, start, begin, end, newest,
+        length, slots,
+    ):  # fmt: skip
+        """Tiles [begin, end) from tile `start` on: merged into the rows' results, or, where there
+        are slots, kept for merge_parts.
+        """
+        slot_bytes = bytes_of_slot(args[10])
+        for i in range(begin, end):
+            at = slots + i * rows * slot_bytes
+            if slots:
+                use_slots(scratch, rows, at, slot_bytes)
+            run_tile(
+                args, step, scratch, table, token, kv_head, heads, rows, start + i, newest, length
+            )
+            if slots:
+                keep_tile(scratch, rows, at, slot_bytes)
+            else:
+                merge_tile(args, step, scratch, token, kv_head, first, heads, rows, start + i)
+
+    @inline
+    def merge_parts(
+        args, step, scratch, token, kv_head, first, heads, rows, start, tiles, length, slots
+    ):
+        """Merges what all parts have left in their slots, in the order of tiles."""
+        slot_bytes = bytes_of_slot(args[10])
+        for i in range(tiles):
+            at = slots + i * rows * slot_bytes
+            bounds(args, step, scratch, token, heads, rows, (start + i) * ATTENTION_TILE, length)
+            use_slots(scratch, rows, at, slot_bytes)
+            take_tile(scratch, rows, at, slot_bytes)
+            merge_tile(args, step, scratch, token, kv_head, first, heads, rows, start + i)
+
     def attention(args, step, thread, threads):
         """args: q, q stride, output, output stride, key cache, value cache, group, heads,
         kv heads, head_dim, value_dim, scale, window (0 is none), soft-cap (0 is none), sinks or 0,
         int8 output or 0, its row bytes, the floats 0 to 7 and then slopes by head, or 0,
         whether windows are chunks, keys after a row's own that it sees, too.
         """
-        kv_heads, value_dim = args[8], args[10]
-        per_group = args[7] // kv_heads
+        kv_heads, per_group = args[8], args[7] // args[8]
         scratch = step[SCRATCH] + thread * SCRATCH_BYTES
-        slot_bytes = LINE * (1 + (value_dim + LINE_FLOATS - 1) // LINE_FLOATS)
+        slot_bytes = bytes_of_slot(args[10])
         item, own_item, cut_items, room = 0, thread, 0, 8 * PART_COUNTS
         for sequence in range(step[NUM_SEQS]):
             begin, end = i32(step[QUERY_START], sequence), i32(step[QUERY_START], sequence + 1)
@@ -249,36 +261,19 @@ def make_attention(key_type, value_type):
                             continue
                         own_item = next_item(args, own_item, threads)
                         rows = prepare(args, scratch, token, count, kv_head, first, used)
-                        tile_bytes = rows * slot_bytes
                         from_tile, to_tile = split(tiles, part, parts)
-                        for i in range(from_tile, to_tile):
-                            at = slots + i * tile_bytes
-                            if parts > 1:
-                                use_slots(scratch, rows, at, slot_bytes)
-                            run_tile(
-                                args, step, scratch, table, token, kv_head, used, rows, start + i,
-                                newest, length,
-                            )  # fmt: skip
-                            if parts > 1:
-                                keep_tile(scratch, rows, at, slot_bytes)
-                            else:
-                                merge_tile(
-                                    args, step, scratch, token, kv_head, first, used, rows,
-                                    start + i,
-                                )  # fmt: skip
+                        run_tiles(
+                            args, step, scratch, table, token, kv_head, first, used, rows, start,
+                            from_tile, to_tile, newest, length, slots if parts > 1 else 0,
+                        )  # fmt: skip
+                        if parts > 1 and atomic_add(done, 1) < parts - 1:
+                            continue  # who does the last part goes on
                         if parts > 1:
-                            if atomic_add(done, 1) < parts - 1:
-                                continue
                             atomic_store(done, 0)
-                            for i in range(tiles):
-                                key = (start + i) * ATTENTION_TILE
-                                bounds(args, step, scratch, token, used, rows, key, length)
-                                use_slots(scratch, rows, slots + i * tile_bytes, slot_bytes)
-                                take_tile(scratch, rows, slots + i * tile_bytes, slot_bytes)
-                                merge_tile(
-                                    args, step, scratch, token, kv_head, first, used, rows,
-                                    start + i,
-                                )  # fmt: skip
+                            merge_parts(
+                                args, step, scratch, token, kv_head, first, used, rows, start,
+                                tiles, length, slots,
+                            )  # fmt: skip
                         finish(args, scratch, token, kv_head, first, used, rows)
 
     return attention

@@ -3,7 +3,8 @@
 import numpy as np
 
 from edgellm.kernels.cpu.ops.common import exp, f32, inline
-from edgellm.kernels.cpu.simd import first_lane, load_f32_head, splat_f32, store_f32_head
+from edgellm.kernels.cpu.simd import first_lane, splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32_head, store_f32_head
 
 ZERO = np.float32(0.0)
 ONE = np.float32(1.0)

@@ -14,17 +14,12 @@ from edgellm.kernels.cpu.layout import LINE, MAX_HEAD_DIM, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.cache import LAYOUTS
 from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, tanh
 from edgellm.kernels.cpu.rows_product import make_rows_product
-from edgellm.kernels.cpu.simd import (
-    fma,
+from edgellm.kernels.cpu.simd import fma, max_lanes, maximum, pointer, splat_f32, sum_lanes
+from edgellm.kernels.cpu.vector_memory import (
     load_f32,
     load_f32_head,
-    max_lanes,
-    maximum,
-    pointer,
-    splat_f32,
     store_f32,
     store_f32_head,
-    sum_lanes,
     transpose_f32,
 )
 from edgellm.kernels.kv import BLOCK_SIZE

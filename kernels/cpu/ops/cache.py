@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgellm.kernels.cpu.ops.common import inline
-from edgellm.kernels.cpu.simd import (
-    first_lane,
+from edgellm.kernels.cpu.simd import first_lane, pointer, splat_f32
+from edgellm.kernels.cpu.vector_memory import (
     load_f16,
     load_f16_head,
     load_f32,
@@ -22,8 +22,6 @@ from edgellm.kernels.cpu.simd import (
     load_high_nibbles,
     load_i8,
     load_low_nibbles,
-    pointer,
-    splat_f32,
     store_f16,
     store_f16_head,
     store_f16_one,

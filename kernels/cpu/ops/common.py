@@ -14,9 +14,9 @@ from edgellm.kernels.cpu.simd import (
     power_of_two,
     round_even,
     splat_f32,
-    store_f32,
     to_i32,
 )
+from edgellm.kernels.cpu.vector_memory import store_f32
 
 inline = njit(**OPTIONS)
 

@@ -4,7 +4,8 @@ import numpy as np
 
 from edgellm.kernels.cpu.layout import NUM_SEQS, POSITIONS, QUERY_START, STATE_SLOTS
 from edgellm.kernels.cpu.ops.common import clear, i32, inline, sigmoid, split
-from edgellm.kernels.cpu.simd import fma, load_f32, splat_f32, store_f32
+from edgellm.kernels.cpu.simd import fma, splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, store_f32
 
 BLOCK = 16  # vectors of a row at a time: what a block reads stays in the first cache
 

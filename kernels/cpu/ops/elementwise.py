@@ -7,15 +7,8 @@ import numpy as np
 
 from edgellm.kernels.cpu.layout import LOGITS_ROWS, NUM_OUTPUTS
 from edgellm.kernels.cpu.ops.common import i32, number, softplus as softplus_of, split, tanh
-from edgellm.kernels.cpu.simd import (
-    load_f32,
-    load_f32_head,
-    maximum,
-    minimum,
-    splat_f32,
-    store_f32,
-    store_f32_head,
-)
+from edgellm.kernels.cpu.simd import maximum, minimum, splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, load_f32_head, store_f32, store_f32_head
 
 
 def make_add():

@@ -6,7 +6,8 @@ from edgellm.kernels.cpu.compile import jit_tree
 from edgellm.kernels.cpu.layout import NUM_TOKENS, SCRATCH, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.common import i32, number, split
 from edgellm.kernels.cpu.ops.float_matmul import LOADS
-from edgellm.kernels.cpu.simd import pointer, splat_f32, store_f32, store_f32_head
+from edgellm.kernels.cpu.simd import pointer, splat_f32
+from edgellm.kernels.cpu.vector_memory import store_f32, store_f32_head
 from edgellm.kernels.formats import by_id
 
 

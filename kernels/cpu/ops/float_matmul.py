@@ -14,17 +14,14 @@ from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import SCRATCH, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.common import f32, inline
 from edgellm.kernels.cpu.ops.shares import in_shares
-from edgellm.kernels.cpu.simd import (
-    fma,
+from edgellm.kernels.cpu.simd import fma, pointer, splat_f32, sum_lanes
+from edgellm.kernels.cpu.vector_memory import (
     load_bf16,
     load_bf16_head,
     load_f16,
     load_f16_head,
     load_f32,
     load_f32_head,
-    pointer,
-    splat_f32,
-    sum_lanes,
 )
 from edgellm.kernels.formats import by_id
 

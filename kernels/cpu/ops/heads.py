@@ -1,7 +1,8 @@
 """Joining the heads of two values, scaling those of one."""
 
 from edgellm.kernels.cpu.ops.common import f32, inline, split
-from edgellm.kernels.cpu.simd import load_f32, load_f32_head, splat_f32, store_f32, store_f32_head
+from edgellm.kernels.cpu.simd import splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, load_f32_head, store_f32, store_f32_head
 
 
 @inline

@@ -4,14 +4,8 @@ import numpy as np
 
 from edgellm.kernels.cpu.layout import NUM_SEQS, POSITIONS, QUERY_START, STATE_SLOTS, padded
 from edgellm.kernels.cpu.ops.common import clear, f32, i32, inline, split
-from edgellm.kernels.cpu.simd import (
-    fma,
-    load_f32,
-    load_f32_head,
-    splat_f32,
-    store_f32,
-    store_f32_head,
-)
+from edgellm.kernels.cpu.simd import fma, splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, load_f32_head, store_f32, store_f32_head
 
 ZERO = np.float32(0.0)
 

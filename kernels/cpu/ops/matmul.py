@@ -26,7 +26,8 @@ from edgellm.kernels.cpu.ops.panel import (
     in_pieces,
 )
 from edgellm.kernels.cpu.ops.shares import in_shares
-from edgellm.kernels.cpu.simd import load_f32, splat_f32, store_f32
+from edgellm.kernels.cpu.simd import splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, store_f32
 from edgellm.kernels.formats import by_id
 
 ONE = np.float32(1.0)

@@ -6,17 +6,8 @@ import numpy as np
 
 from edgellm.kernels.cpu.ops.common import inline, number, split
 from edgellm.kernels.cpu.ops.quantize import quantize_row
-from edgellm.kernels.cpu.simd import (
-    fma,
-    load_f32,
-    load_f32_head,
-    maximum,
-    splat_f32,
-    sqrt_scalar,
-    store_f32,
-    store_f32_head,
-    sum_lanes,
-)
+from edgellm.kernels.cpu.simd import fma, maximum, splat_f32, sqrt_scalar, sum_lanes
+from edgellm.kernels.cpu.vector_memory import load_f32, load_f32_head, store_f32, store_f32_head
 
 ZERO = np.float32(0.0)
 

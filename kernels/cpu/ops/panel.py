@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from edgellm.kernels.cpu.compile import jit_tree
-from edgellm.kernels.cpu.emit import NARROW, signed_domain, wide_lanes
+from edgellm.kernels.cpu.domain import signed_domain
+from edgellm.kernels.cpu.emit import NARROW, wide_lanes
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.ops.common import inline
-from edgellm.kernels.cpu.simd import interleave_rows, pointer
+from edgellm.kernels.cpu.product import COLUMNS
+from edgellm.kernels.cpu.simd import pointer
 from edgellm.kernels.cpu.strips import Strip, strips
-from edgellm.kernels.cpu.tiles import COLUMNS, PanelShape, make_direct, make_fill, make_tile
+from edgellm.kernels.cpu.tiles import PanelShape, make_direct, make_fill, make_tile
+from edgellm.kernels.cpu.vector_memory import interleave_rows
 from edgellm.kernels.formats import Format
 
 LANES = wide_lanes()

@@ -18,17 +18,15 @@ from edgellm.kernels.cpu.ops.common import inline, split
 from edgellm.kernels.cpu.simd import (
     absolute,
     fma,
-    load_f32,
     max_lanes,
     maximum,
     pointer,
     round_even,
     splat_f32,
-    store_f32,
-    store_i32_as_i8,
     sum_lanes_i32,
     to_i32,
 )
+from edgellm.kernels.cpu.vector_memory import load_f32, store_f32, store_i32_as_i8
 
 TOP = np.float32(127.0)
 ZERO = np.float32(0.0)

@@ -11,14 +11,8 @@ from numba.core import types
 
 from edgellm.kernels.cpu.layout import LINE
 from edgellm.kernels.cpu.ops.common import split
-from edgellm.kernels.cpu.simd import (
-    I32,
-    fixed_intrinsic,
-    i32x8,
-    pointer,
-    prefetch,
-    sum_lanes_i32,
-)
+from edgellm.kernels.cpu.simd import pointer, sum_lanes_i32
+from edgellm.kernels.cpu.vectors import I32, fixed_intrinsic, i32x8, prefetch
 
 AHEAD = 64 * LINE  # asked for before it is read; what the processor does by itself is slower
 

@@ -8,17 +8,13 @@ import numpy as np
 
 from edgellm.kernels.cpu.layout import NUM_SEQS, QUERY_START, SCRATCH, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, number, split
-from edgellm.kernels.cpu.simd import (
-    first_lane,
-    fma,
+from edgellm.kernels.cpu.simd import first_lane, fma, max_lanes, splat_f32, sum_lanes
+from edgellm.kernels.cpu.vector_memory import (
     load_f32,
     load_f32_head,
-    max_lanes,
-    splat_f32,
     store_f32,
     store_f32_head,
     store_f32_one,
-    sum_lanes,
 )
 
 MINUS_INFINITY = np.float32(-np.inf)

@@ -6,14 +6,8 @@ import numpy as np
 
 from edgellm.kernels.cpu.layout import NUM_TOKENS, POSITIONS
 from edgellm.kernels.cpu.ops.common import f32, i32, number, split
-from edgellm.kernels.cpu.simd import (
-    load_f32,
-    load_f32_head,
-    pointer,
-    splat_f32,
-    store_f32,
-    store_f32_head,
-)
+from edgellm.kernels.cpu.simd import pointer, splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, load_f32_head, store_f32, store_f32_head
 
 
 def make_rope_table():

@@ -12,14 +12,8 @@ from edgellm.kernels.cpu.layout import (
     padded,
 )
 from edgellm.kernels.cpu.ops.common import clear, exp, f32, i32, inline, sigmoid, split
-from edgellm.kernels.cpu.simd import (
-    fma,
-    load_f32,
-    load_f32_head,
-    splat_f32,
-    store_f32,
-    store_f32_head,
-)
+from edgellm.kernels.cpu.simd import fma, splat_f32
+from edgellm.kernels.cpu.vector_memory import load_f32, load_f32_head, store_f32, store_f32_head
 
 RATE = np.float32(-np.exp(-0.5))
 

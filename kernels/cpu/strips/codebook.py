@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from edgellm.kernels.cpu.emit import Emit, signed_domain, splat
+from edgellm.kernels.cpu.domain import signed_domain
+from edgellm.kernels.cpu.emit import Emit, splat
 from edgellm.kernels.cpu.isa import Isa
+from edgellm.kernels.cpu.strips.lookups import gather, lookup
 from edgellm.kernels.cpu.strips.strip import Block, Group, Strip, constant, nibbles
 from edgellm.kernels.formats.codebook import E2M1, IQ4
 from edgellm.kernels.formats.fp4 import UE4M3
@@ -15,7 +17,7 @@ from edgellm.kernels.formats.fp4 import UE4M3
 def _through_table(emit: Emit, table: Any, indices: list[Any]) -> list[Any]:
     """table values in the signed domain of this processor."""
     offset = signed_domain(emit.isa).offset
-    return [emit.lookup([(int(v) + offset) & 255 for v in table], i) for i in indices]
+    return [lookup(emit, [(int(v) + offset) & 255 for v in table], i) for i in indices]
 
 
 def _iq4_nl(emit: Emit, rows: list[Any]) -> Block:
@@ -61,7 +63,7 @@ def _nvfp4(emit: Emit, rows: list[Any]) -> Block:
     scales = [int(word) for word in UE4M3.view(np.uint32)]
 
     def scale(i: int) -> Any:
-        return b.bitcast(emit.gather(scales, emit.field(codes, 8 * i, 8)), emit.floats_type)
+        return b.bitcast(gather(emit, scales, emit.field(codes, 8 * i, 8)), emit.floats_type)
 
     def groups() -> Iterator[Group]:
         for half in range(2):
@@ -77,8 +79,8 @@ def strips(isa: Isa) -> dict[str, Strip]:
     """Readers by the name of their format."""
     signed = signed_domain(isa)
     return {
-        "IQ4_NL": Strip(signed, _iq4_nl),
-        "IQ4_XS": Strip(signed, _iq4_xs),
-        "MXFP4": Strip(signed, _mxfp4),
+        "IQ4_NL": Strip(signed, _iq4_nl, is_bytewise=True),
+        "IQ4_XS": Strip(signed, _iq4_xs, is_bytewise=True),
+        "MXFP4": Strip(signed, _mxfp4, is_bytewise=True),
         "NVFP4": Strip(signed, _nvfp4),
     }

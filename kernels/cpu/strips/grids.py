@@ -7,8 +7,10 @@ of 4 weights is one: a lane takes the words of its own indices.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from edgellm.kernels.cpu.emit import Domain, Emit, splat
+from edgellm.kernels.cpu.domain import Domain
+from edgellm.kernels.cpu.emit import Emit, splat
 from edgellm.kernels.cpu.isa import Isa
+from edgellm.kernels.cpu.strips.lookups import bit_mask, gather
 from edgellm.kernels.cpu.strips.strip import Block, Group, Strip
 from edgellm.kernels.formats import iq_codebook
 from edgellm.kernels.formats.words import Table
@@ -51,7 +53,7 @@ def _signed(emit: Emit, rows: list[Any], signs: Any, offset: int) -> list[Any]:
     """8 vectors of positive grid rows -> offset +- them; bit i of `signs` is that of weight i."""
     b, vectors = emit.b, []
     for j, row in enumerate(rows):
-        minus = emit.bit_mask(signs, j // 2, 4 * (j % 2))
+        minus = bit_mask(emit, signs, j // 2, 4 * (j % 2))
         value = b.sub(b.xor(b.bitcast(row, emit.bytes_type), minus), minus)
         vectors.append(b.add(value, splat(emit.bytes_type, offset)))
     return vectors
@@ -64,14 +66,14 @@ def _eights(emit: Emit, table: Table, indices: list[Any]) -> list[Any]:
     for index in indices:
         first = b.shl(index, splat(emit.dwords_type, 1))
         second = b.or_(first, splat(emit.dwords_type, 1))
-        rows += [emit.gather(words, first), emit.gather(words, second)]
+        rows += [gather(emit, words, first), gather(emit, words, second)]
     return rows
 
 
 def _fours(emit: Emit, table: Table, indices: list[Any]) -> list[Any]:
     """A vector for each index: the word of a grid row of 4 weights."""
     words = [int(w) for w in table.array]
-    return [emit.gather(words, index) for index in indices]
+    return [gather(emit, words, index) for index in indices]
 
 
 def _bytes(emit: Emit, dwords: Any) -> list[Any]:

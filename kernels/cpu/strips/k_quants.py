@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from edgellm.kernels.cpu.emit import Domain, Emit, splat
+from edgellm.kernels.cpu.domain import Domain
+from edgellm.kernels.cpu.emit import Emit, splat
 from edgellm.kernels.cpu.isa import Isa
 from edgellm.kernels.cpu.strips.strip import Block, Group, Strip
 
@@ -16,9 +17,9 @@ def _k_head(emit: Emit, rows: list[Any]) -> tuple[Callable[[int], Any], Callable
 
     def six_bits(low: Any, high: Any, high_shift: int) -> tuple[Any, Any]:
         """Four 6-bit numbers: from `low` alone, and from a nibble with the top bits of `low`."""
-        first = emit.masked(b.bitcast(low, emit.bytes_type), 63)
-        nibble = emit.moved(b.bitcast(high, emit.bytes_type), high_shift, 15)
-        top = emit.moved(b.bitcast(low, emit.bytes_type), 2, 48)
+        first = emit.masked(emit.as_bytes(low), 63)
+        nibble = emit.moved(emit.as_bytes(high), high_shift, 15)
+        top = emit.moved(emit.as_bytes(low), 2, 48)
         return b.bitcast(first, emit.dwords_type), b.bitcast(b.or_(nibble, top), emit.dwords_type)
 
     scales = six_bits(words[1], words[3], 0)
@@ -64,7 +65,7 @@ def _q5_k(emit: Emit, rows: list[Any]) -> Block:
 def _q6_k(emit: Emit, rows: list[Any]) -> Block:
     b = emit.b
     d = emit.halves(rows, 208)
-    scales = [b.bitcast(v, emit.dwords_type) for v in emit.columns16(rows, 192)]
+    scales = emit.heads(rows, 192)
 
     def scale(i: int) -> Any:
         return b.fmul(d, emit.to_float(emit.signed_byte(scales[i // 4], i % 4)))
@@ -91,7 +92,7 @@ def _q6_k(emit: Emit, rows: list[Any]) -> Block:
 
 def _q2_k(emit: Emit, rows: list[Any]) -> Block:
     b = emit.b
-    packed = [b.bitcast(v, emit.dwords_type) for v in emit.columns16(rows, 0)]
+    packed = emit.heads(rows, 0)
     head = emit.dwords(rows, 80)
     d, dmin = emit.low_half(head), b.fneg(emit.high_half(head))
 
@@ -152,9 +153,9 @@ def _q3_k(emit: Emit, rows: list[Any]) -> Block:
 def strips(isa: Isa) -> dict[str, Strip]:
     """Readers by the name of their format."""
     return {
-        "Q2_K": Strip(Domain(0, 3), _q2_k),
-        "Q3_K": Strip(Domain(4, 7), _q3_k),
-        "Q4_K": Strip(Domain(0, 15), _q4_k),
-        "Q5_K": Strip(Domain(0, 31), _q5_k),
-        "Q6_K": Strip(Domain(32, 63), _q6_k),
+        "Q2_K": Strip(Domain(0, 3), _q2_k, is_bytewise=True),
+        "Q3_K": Strip(Domain(4, 7), _q3_k, is_bytewise=True),
+        "Q4_K": Strip(Domain(0, 15), _q4_k, is_bytewise=True),
+        "Q5_K": Strip(Domain(0, 31), _q5_k, is_bytewise=True),
+        "Q6_K": Strip(Domain(32, 63), _q6_k, is_bytewise=True),
     }

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from edgellm.kernels.cpu.emit import Domain, Emit, splat
+from edgellm.kernels.cpu.domain import Domain
+from edgellm.kernels.cpu.emit import Emit, splat
 from edgellm.kernels.cpu.isa import Isa
+from edgellm.kernels.cpu.strips.lookups import bit_mask
 from edgellm.kernels.cpu.strips.strip import Block, Group, Strip, constant
 
 
@@ -57,7 +59,7 @@ def _q1_0(emit: Emit, rows: list[Any]) -> Block:
         for g in range(4):
             bits = emit.dwords(rows, 2 + 4 * g)
             # 2 where the bit is set, else 0: one more than the weight.
-            yield g, [emit.masked(emit.bit_mask(bits, j // 2, 4 * (j % 2)), 2) for j in range(8)]
+            yield g, [emit.masked(bit_mask(emit, bits, j // 2, 4 * (j % 2)), 2) for j in range(8)]
 
     return Block(groups(), constant(scale))
 
@@ -84,7 +86,7 @@ def strips(isa: Isa) -> dict[str, Strip]:
     """Readers by the name of their format."""
     return {
         "TQ1_0": Strip(Domain(1, 2), _tq1_0),
-        "TQ2_0": Strip(Domain(1, 3), _tq2_0),
+        "TQ2_0": Strip(Domain(1, 3), _tq2_0, is_bytewise=True),
         "Q1_0": Strip(Domain(1, 2), _q1_0),
         "Q2_0": Strip(Domain(1, 3), _q2_0),
     }

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.kernels.cpu.emit import Domain, Emit
+from edgellm.kernels.cpu.domain import Domain
+from edgellm.kernels.cpu.emit import Emit
 
 Group = tuple[int, list[Any]]
 
@@ -26,10 +27,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Strip:
-    """`read(emit, rows)`: addresses of the same block in each row."""
+    """`read(emit, rows)`: addresses of the same block in each row.
+
+    is_bytewise: whether groups of 16 bytes of a row and more are treated byte by byte, so that rows
+    may also come four to a vector; see four_rows.py.
+    """
 
     domain: Domain
     read: Callable[[Emit, list[Any]], Block]
+    is_bytewise: bool = False
 
 
 def constant(value: Any) -> Callable[[int], Any]:

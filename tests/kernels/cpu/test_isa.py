@@ -31,8 +31,8 @@ from edgellm.kernels.cpu.isa import (
     variant,
 )
 from edgellm.kernels.cpu.ops.panel import block_product
-from edgellm.kernels.cpu.simd import prefetch
 from edgellm.kernels.cpu.strips import strips
+from edgellm.kernels.cpu.vectors import prefetch
 from edgellm.kernels.formats import by_id, by_name
 from edgellm.kernels.ops import Builder
 from tests.kernels.cpu.programs import (
@@ -60,11 +60,11 @@ class Case:
     tried: tuple[str, ...]
 
 
-EVERYTHING = ("Q4_1", "Q8_0", "Q6_K", "attention")
+EVERYTHING = ("Q4_1", "Q5_0", "Q8_0", "Q6_K", "attention")
 CASES = {
     "portable": Case(None, ("Q8_0", "attention")),
     "avx2": Case(r"vpmaddubsw\s.*%ymm", ("Q6_K", "attention")),
-    "avx-vnni": Case(r"vpdpbusd\s.*%ymm", ("Q4_1", "Q8_0")),
+    "avx-vnni": Case(r"vpdpbusd\s.*%ymm", ("Q4_1", "Q5_0", "Q8_0")),
     "avx512-vnni": Case(r"vpdpbusd\s.*%zmm", EVERYTHING),
     "dotprod": Case(r"\bsdot\b", EVERYTHING),
 }
