@@ -133,6 +133,7 @@ class ChatApp(App[None]):
             self.notify(
                 f"The history was damaged. It is kept as {moved_aside}, and a new one has begun.",
                 severity="warning",
+                markup=False,
                 timeout=30,
             )
         self.editor.said = await self.history.ask(Store.said)

@@ -50,6 +50,7 @@ async def fork(app: "ChatApp", _: str) -> None:
         chat.put(replace(message, id=new_id(), parent=chat.conversation.head, finish_reason=reason))
     app.desk.add(chat)
     await app.open(chat)
+    app.notify("this is the copy")
 
 
 async def rename(app: "ChatApp", title: str) -> None:
@@ -71,8 +72,10 @@ async def archive(app: "ChatApp", _: str) -> None:
 
 
 async def archived(app: "ChatApp", _: str) -> None:
+    """All of them, whatever was searched for among the others."""
     app.listing.is_archived = not app.listing.is_archived
-    await app.listing.draw()
+    app.query_one("#search", Input).value = ""
+    await app.listing.search("")
     app.sidebar.open(True)
 
 

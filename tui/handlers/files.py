@@ -45,7 +45,7 @@ async def save(app: "ChatApp", path: str) -> None:
         raise RequestError(f"{file} is there already: give another name") from None
     except OSError as error:
         raise RequestError(f"{file}: it cannot be written: {error.strerror}") from None
-    app.notify(f"saved as {file}")
+    app.notify(f"saved as {file}", markup=False)
 
 
 async def load(app: "ChatApp", path: str) -> None:
@@ -63,8 +63,8 @@ async def load(app: "ChatApp", path: str) -> None:
             chat.change(model=app.chat.conversation.model)
         app.desk.add(chat)
     await app.open(chats[-1])
-    if len(chats) > 1:
-        app.notify(f"{len(chats)} chats from {path}")
+    count = "1 chat" if len(chats) == 1 else f"{len(chats)} chats"
+    app.notify(f"{count} from {path}", markup=False)
 
 
 async def copy(app: "ChatApp", _: str) -> None:
@@ -110,7 +110,7 @@ async def _set_schema(app: "ChatApp", path: str) -> None:
         text = await asyncio.to_thread(_read, typed_path(path))
         settings["json_schema"] = _checked(path, text)
     await app.change(settings=settings)
-    app.notify(f"answers follow {path}" if path else "answers are free again")
+    app.notify(f"answers follow {path}" if path else "answers are free again", markup=False)
 
 
 def _checked(path: str, text: str) -> str:

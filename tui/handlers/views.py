@@ -64,7 +64,7 @@ async def thoughts(app: "ChatApp", _: str) -> None:
     """Of the answer that has the focus, or of the last one that has any."""
     focused = app.transcript.focused_view
     views = [focused] if focused else app.transcript.views[::-1]
-    shown = next((view.thoughts for view in views if view.thoughts.display), None)
+    shown = next((view.thoughts for view in views if view.has_thoughts), None)
     if shown is None:
         raise RequestError("there are no thoughts here")
     await shown.action_unfold()

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
+from textual.geometry import Region
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -75,7 +76,15 @@ class AlternativesScreen(Dialog[tuple[int, int]]):
                 )
             )
         )
+        self.call_after_refresh(self._follow)
         self._ask()
+
+    def _follow(self) -> None:
+        """Scrolls so that the token is in sight."""
+        tokens = self.query_one("#tokens", Static)
+        before = Content("".join(self._pieces[: self._place + 1]))
+        line = len(before.wrap(tokens.content_size.width)) - 1
+        self.query_one(VerticalScroll).scroll_to_region(Region(0, line, 1, 1), animate=False)
 
     @work(exclusive=True)
     async def _ask(self) -> None:

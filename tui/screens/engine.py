@@ -80,7 +80,9 @@ def _lines(
     if info is not None and Path(info.path).is_file():
         weights = Path(info.path).stat().st_size
         lines += [
-            f"  weights          {size(weights)}, about {size(weights * steps)} read per second",
-            "                   reckoned from the steps, not measured; experts read less",
+            f"  weights          {size(weights)}",
+            f"  read             about {size(weights * steps)} per second,",
+            "                   reckoned from the steps;",
+            "                   experts read less",
         ]
     return lines

@@ -71,6 +71,10 @@ class MessageView(Column, can_focus=True):
         await self.thoughts.show(said.thoughts, said.thought_seconds, is_over)
 
     @property
+    def has_thoughts(self) -> bool:
+        return self.thoughts.is_attached and self.thoughts.display
+
+    @property
     def code_blocks(self) -> list[CodeBlock]:
         """From the first to the last."""
         return list(self._answer.query(CodeBlock)) if self._answer.is_attached else []

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from textual.containers import VerticalScroll
 from textual.widgets import OptionList, Static
 
 from edgellm.tui.screens.alternatives import AlternativesScreen
@@ -147,3 +148,18 @@ async def test_delete_a_message(tmp_path: Path) -> None:
         app.transcript.views[2].focus()
         await pilot.press("alt+d")
         await until(pilot, lambda: texts(pilot) == ["one", "answer 1"])
+
+
+@asynchronous
+async def test_the_token_that_is_looked_at_stays_in_sight(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda prompt: "word " * 400)
+    async with chatting(tmp_path, client, size=(60, 20)) as pilot:
+        await say(pilot, "hi")
+        await pilot.press("f8")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AlternativesScreen))
+        text = pilot.app.screen.query_one(VerticalScroll)
+        for key in "end", "home", "end":
+            await pilot.press(key)
+            wanted = text.max_scroll_y if key == "end" else 0
+            await until(pilot, lambda y=wanted: text.scroll_y == y)
+        assert text.max_scroll_y > 20

@@ -64,6 +64,7 @@ async def test_rename_pin_archive(tmp_path: Path) -> None:
         await until(pilot, lambda: str(listed.get_option_at_index(0).prompt) == "Pinned")
         await pilot.press("alt+a")
         await until(pilot, lambda: listed.option_count == 0)
+        await say(pilot, "/search nothing of this kind")
         await pilot.press("alt+z")
         await until(pilot, lambda: listed.option_count == 2)
 

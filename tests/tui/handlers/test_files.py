@@ -62,13 +62,14 @@ async def test_save_and_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         await asked(pilot, "chat.md")
         await until(pilot, lambda: (tmp_path / "chat.md").exists())
         assert (tmp_path / "chat.md").read_text() == "# hi\n\n## You\n\nhi\n\n## tiny\n\nanswer 1\n"
-        await say(pilot, "/save chat.json")
-        await until(pilot, lambda: (tmp_path / "chat.json").exists())
+        await say(pilot, "/save a[b]c.json")
+        await until(pilot, lambda: "saved as a[b]c.json" in notices(pilot))
         before = app_of(pilot).chat.id
         await pilot.press("alt+i")
-        await asked(pilot, "chat.json")
+        await asked(pilot, "a[b]c.json")
         await until(pilot, lambda: app_of(pilot).chat.id != before)
         assert texts(pilot) == ["hi", "answer 1"]
+        await until(pilot, lambda: "1 chat from a[b]c.json" in notices(pilot))
         await say(pilot, "/save chat.md")
         await until(pilot, lambda: "is there already" in notices(pilot))
 

@@ -29,6 +29,14 @@ async def test_model_is_switched_in_a_conversation(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_without_thoughts_there_is_nothing_to_unfold(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as pilot:
+        await say(pilot, "hi")
+        await pilot.press("alt+h")
+        await until(pilot, lambda: "no thoughts here" in notices(pilot))
+
+
+@asynchronous
 async def test_settings(tmp_path: Path) -> None:
     client = counting()
     async with chatting(tmp_path, client) as pilot:
