@@ -58,10 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how to report (default table); json has llama-bench's keys",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="output", help="-o json")
-    parser.add_argument("--backend", default="auto", metavar="NAME", help="auto, cpu or reference")
-    parser.add_argument(
-        "--kv-cache-type", metavar="TYPE", help="f32, f16, q8_0, q4_0, or two as K/V"
-    )
+    options.add_backend_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +70,11 @@ def run(args: argparse.Namespace) -> int:
         path, _, _ = find_model(args.model, report)
         for threads in args.threads or [None]:
             loading = LoadOptions(
-                backend=args.backend, threads=threads, kv_cache_type=args.kv_cache_type
+                backend=args.backend,
+                device=args.device,
+                gpu_layers=args.gpu_layers,
+                threads=threads,
+                kv_cache_type=args.kv_cache_type,
             )
             with opened(path, loading, tests, args.roofline, report.note) as bench:
                 rows += [bench.run(test, args.repetitions) for test in tests]

@@ -52,7 +52,6 @@ def text(args: argparse.Namespace, name: str, otherwise: str = "") -> str:
 def add_load_options(parser: argparse.ArgumentParser, context: int | None = None) -> None:
     """How the model is loaded. context: the default, None is that of `load`."""
     group = parser.add_argument_group("loading")
-    default = LoadOptions()
     shown = context or f"what the model was trained for, at most {DEFAULT_CONTEXT}"
     group.add_argument(
         "--context",
@@ -64,25 +63,7 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
     group.add_argument(
         "--threads", type=int, metavar="N", help="threads of the CPU (default all it may use)"
     )
-    group.add_argument(
-        "--backend", default=default.backend, metavar="NAME", help="auto, cpu, opencl or reference"
-    )
-    group.add_argument(
-        "--device",
-        metavar="N",
-        help="OpenCL device: a number of `edgellm doctor` or part of a name",
-    )
-    group.add_argument(
-        "--gpu-layers",
-        type=_gpu_layers,
-        default=default.gpu_layers,
-        metavar="N",
-        help="the last N layers run on the OpenCL device, the others on the processor; auto is "
-        "as many as fit (default auto)",
-    )
-    group.add_argument(
-        "--kv-cache-type", metavar="TYPE", help="f32, f16, q8_0, q4_0, or two as K/V"
-    )
+    add_backend_options(group)
     group.add_argument(
         "--memory", type=size, metavar="SIZE", help="most for weights and cache, such as 4G"
     )
@@ -104,6 +85,32 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         metavar="FILE[:SCALE]",
         help="a LoRA adapter or control vector (GGUF), and how much of it (default 1); "
         "may be given several times",
+    )
+
+
+def add_backend_options(group: argparse._ActionsContainer) -> None:
+    """What computes, and what it stores keys and values in."""
+    group.add_argument(
+        "--backend",
+        default=LoadOptions().backend,
+        metavar="NAME",
+        help="auto, cpu, opencl or reference",
+    )
+    group.add_argument(
+        "--device",
+        metavar="N",
+        help="OpenCL device: a number of `edgellm doctor` or part of a name",
+    )
+    group.add_argument(
+        "--gpu-layers",
+        type=_gpu_layers,
+        default=LoadOptions().gpu_layers,
+        metavar="N",
+        help="the last N layers run on the OpenCL device, the others on the processor; auto is "
+        "as many as fit (default auto)",
+    )
+    group.add_argument(
+        "--kv-cache-type", metavar="TYPE", help="f32, f16, q8_0, q4_0, or two as K/V"
     )
 
 

@@ -101,12 +101,12 @@ def report() -> list[str]:
 def _opened(devices: Iterable[Any], cache: Path | None, variant: Variant | None = None) -> Context:
     """The first device that works, perhaps without what it claims beyond plain OpenCL.
 
-    BackendError of the last one where none does.
+    BackendError of the last one, where none does.
     """
     error = None
     for device in devices:
         wanted = variant or variant_of(device)
-        for cut in dict.fromkeys((wanted, wanted.plain)):
+        for cut in dict.fromkeys((wanted, *wanted.fallbacks)):
             try:
                 context = Context(device, cut, cache)
                 check(context)

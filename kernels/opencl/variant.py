@@ -67,10 +67,11 @@ class Variant:
     has_half: bool = False
 
     @property
-    def plain(self) -> "Variant":
-        """The same without what not all devices have."""
+    def fallbacks(self) -> tuple["Variant", ...]:
+        """The same with less and less of what not all devices have, down to plain OpenCL."""
         name = self.name.split("-")[0]
-        return replace(self, name=name, dot4="none", shuffles="none", has_half=False, ahead=0)
+        dotless = replace(self, name=name, dot4="none")
+        return dotless, replace(dotless, shuffles="none", has_half=False, ahead=0)
 
     @property
     def lanes(self) -> int:

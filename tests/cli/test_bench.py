@@ -42,6 +42,17 @@ def report(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[st
     return rows
 
 
+def test_a_part_of_the_layers_on_a_device(
+    opencl: None, tiny: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [tiny, "-p", "3", "-n", "0", "-r", "1", "--backend", "opencl", "--gpu-layers", "1"]
+    assert cli.main(["bench", *words, "-o", "json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)[0]["backends"] == "opencl" and "1 of 6 layers run on" in said.err
+    assert cli.main(["bench", *words, "--device", "voodoo"]) == 2
+    assert "device is 'voodoo': the devices here are" in capsys.readouterr().err
+
+
 def test_one_row_per_test(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = [tiny, "-p", "0,3,20", "-n", "2", "-d", "0,7", "-b", "1,3", "-r", "1"]
     rows = report([*words, "--backend", "reference"], capsys)

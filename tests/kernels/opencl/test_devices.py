@@ -152,7 +152,9 @@ def test_extensions_that_are_used(
 ) -> None:
     cut = devices.variant_of(device("k", GPU, extensions, half_fp_config=half))
     assert (cut.shuffles, cut.has_half) == (shuffles, has_half)
-    assert (cut.plain.shuffles, cut.plain.has_half) == ("none", False)
+    dotless, plain = cut.fallbacks
+    assert (dotless.shuffles, dotless.has_half) == (shuffles, has_half)
+    assert (plain.shuffles, plain.has_half) == ("none", False)
 
 
 def test_memory_that_the_driver_says_is_free() -> None:
@@ -229,6 +231,7 @@ def test_a_driver_without_what_it_promised_gets_plain_kernels(
         monkeypatch.setitem(_DOT4, "khr", f"#define DOT4(q, x, sum) ({way})\n")
         plain = OpenCLBackend(cache, number, cut, warms_up=False)
         assert plain.name.endswith("gpu)")
+        assert plain._context.variant == cut.fallbacks[0]  # what else there is stays
         check_products(plain, by_name("Q4_0"), (1,))
 
 
