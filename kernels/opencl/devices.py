@@ -8,6 +8,7 @@ import numpy as np
 import pyopencl as cl
 
 from edgellm.errors import BackendError, RequestError
+from edgellm.kernels.opencl.drivers import platforms
 from edgellm.kernels.opencl.variant import CPU, GPU, Tile, Variant
 
 # What a device may have, by the extensions that offer it. Kernels need none of it.
@@ -50,13 +51,13 @@ class Device:
 
 
 def found() -> list[Any]:
-    """pyopencl's devices in the order of their numbers; none where there is no driver."""
+    """All devices in the order of their numbers; none where there is no driver."""
     try:
-        platforms = cl.get_platforms()
+        here = platforms()
     except cl.Error:  # no driver at all
         return []
     devices = []
-    for platform in platforms:
+    for platform in here:
         try:
             devices += platform.get_devices()
         except cl.Error:  # a platform without devices

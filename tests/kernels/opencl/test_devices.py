@@ -68,7 +68,8 @@ def _no_device() -> None:
 
 
 @pytest.mark.parametrize(
-    "platforms", [list, _no_platform, lambda: [SimpleNamespace(get_devices=_no_device)]]
+    "platforms",
+    [list, _no_platform, lambda: [SimpleNamespace(name="none", get_devices=_no_device)]],
 )
 def test_drivers_that_are_missing_or_broken(
     monkeypatch: pytest.MonkeyPatch, platforms: Any
