@@ -62,7 +62,7 @@ def plan_load(
             raise
         program, head_error = record(file, config, context, adapters), str(error)
     experts = config.experts
-    sizes = expert_bytes(file, experts.count if experts else 0, experts.used if experts else 0)
+    sizes = expert_bytes(file, experts.count if experts else 0, max(experts.used) if experts else 0)
     if sizes.total >= usable:
         program = replace(program, experts_on_disk=True)
         if head is not None:

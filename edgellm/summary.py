@@ -125,11 +125,17 @@ def _uses_mtp(architecture: str) -> bool:
 
 def _active_parameters(file: GGUFFile, architecture: str) -> int:
     count = file.integer(f"{architecture}.expert_count") or 0
-    used = file.integer(f"{architecture}.expert_used_count") or 0
-    if not 0 < used <= count:
-        return file.num_parameters
-    experts = sum(file.tensors[name].num_elements for name in expert_names(file))
-    return file.num_parameters - experts + experts * used // count
+    key = f"{architecture}.expert_used_count"
+    stored = file.metadata.get(key)
+    layers = len(stored) if isinstance(stored, np.ndarray) else 1
+    used = _per_layer(file, key, layers) or [0]
+    active = file.num_parameters
+    for name in expert_names(file):
+        found = _BLOCK.fullmatch(name)
+        share = used[min(int(found[1]) if found else 0, len(used) - 1)]
+        if 0 < share <= count:
+            active -= file.tensors[name].num_elements * (count - share) // count
+    return active
 
 
 def _tensor_types(file: GGUFFile) -> tuple[TensorTypeUse, ...]:

@@ -61,6 +61,9 @@ def test_a_token_uses_some_of_the_experts(tmp_path: Path) -> None:
     summary = describe(tmp_path, counts, tensors)
     assert (summary.parameters, summary.active_parameters) == (192, 144)
     assert describe(tmp_path, {}, tensors).active_parameters == 192
+    each = {"llama.expert_count": 8, "llama.expert_used_count": [4, 1]}
+    second = [*tensors, tensor("blk.1.ffn_up_exps.weight")]
+    assert describe(tmp_path, each, second).active_parameters == 64 + 32 + 64 + 8
 
 
 def test_what_the_file_says_is_passed_on(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ GROVE_SIZE, GROVE_FACTOR = 2, 0.05
 class ExpertConfig:
     """Experts of a model. Tuples have one entry per layer; widths in elements.
 
-    count, used: experts, and how many of them a token sees. intermediate_size,
+    count, used: experts, and how many of them a token sees, 0 in layers without. intermediate_size,
     shared_intermediate_size: of one expert, and of what all tokens share. gating, normalize,
     factor: see Builder.moe_route. groups, groups_used: experts come in so many equal groups, of
     which a token sees some; 1 is all. limits, shared_limits: what feed_forward.gated takes, of the
@@ -30,7 +30,7 @@ class ExpertConfig:
     """
 
     count: int
-    used: int
+    used: tuple[int, ...]
     intermediate_size: tuple[int, ...]
     shared_intermediate_size: tuple[int, ...]
     gating: Gating
@@ -57,8 +57,10 @@ def read_experts(
     if count == 0:
         keys.integer("expert_used_count", 0, 0, default=0)
         return None
-    used = keys.integer("expert_used_count", 1, count)
-    divisor = used if row.experts_share_width else 1
+    used = keys.per_layer("expert_used_count", len(intermediate_size), 0, count)
+    if not any(used):
+        raise keys.refuse("expert_used_count", 0, f"1 to {count}")
+    divisor = max(used) if row.experts_share_width else 1
     default = tuple(width // divisor for width in intermediate_size)
     if row.experts_full_width:
         sizes = intermediate_size
@@ -68,7 +70,7 @@ def read_experts(
     num_shared = num_shared or row.shared_experts
     shared = tuple(num_shared * size for size in sizes) if num_shared else intermediate_size
     gating = keys.integer("expert_gating_func", 0, max(GATINGS), default=0)
-    groups, groups_used = _groups(keys, count, used)
+    groups, groups_used = _groups(keys, count, max(used))
     return ExpertConfig(
         count=count,
         used=used,

@@ -92,13 +92,20 @@ def route(r: Recorder, experts: ExpertConfig, layer: int, scores: Value) -> Valu
         scores = r.builder.softcap(scores, experts.router_softcap)
     return r.builder.moe_route(
         scores,
-        experts.used,
+        _used(r, experts, layer),
         gating=experts.gating,
         normalize=experts.normalize,
         factor=experts.factor,
         selection_bias=bias,
         groups=ExpertGroups(experts.groups, experts.groups_used, best),
     )
+
+
+def _used(r: Recorder, experts: ExpertConfig, layer: int) -> int:
+    if not experts.used[layer]:
+        key = f"{r.config.architecture}.expert_used_count"
+        raise GGUFError(f"{key} is 0 for layer {layer}, which has experts: expected 1 or more")
+    return experts.used[layer]
 
 
 def _shared(r: Recorder, layer: int, x: Value) -> Value:

@@ -44,6 +44,22 @@ def test_the_weights_of_minicpms_experts_add_up_to_one(tmp_path: Path) -> None:
     assert experts_of(tmp_path, "minicpm", expert_count=8, expert_used_count=2).normalize
 
 
+def test_layers_may_use_different_numbers_of_experts(tmp_path: Path) -> None:
+    """As pruned models do. Source: Bercovich et al. 2024 (Puzzle)."""
+
+    def pruned(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys["qwen3moe.expert_used_count"] = [1, 2, 3, 2, 1, 3]
+
+    calls = record_file(write_tiny(tmp_path, "qwen3moe", pruned)).calls
+    assert [c.attributes["top_k"] for c in calls if c.op == "moe_route"] == [1, 2, 3, 2, 1, 3]
+
+    def idle(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys["qwen3moe.expert_used_count"] = [1, 2, 3, 0, 1, 3]
+
+    with pytest.raises(GGUFError, match="expert_used_count is 0 for layer 3"):
+        record_file(write_tiny(tmp_path, "qwen3moe", idle))
+
+
 @pytest.mark.parametrize(
     ("number", "gating"), [(1, "softmax"), (2, "sigmoid"), (3, "softmax_selected")]
 )

@@ -33,6 +33,10 @@ IDS = np.random.default_rng(5).integers(0, VOCAB, size=20).tolist()
         ("pangu-embedded", {"rope_freqs.weight": (HEAD_DIM // 2,)}),
         ("qwen2vl", {"output.bias": (VOCAB,)}),
         (
+            "apertus",
+            {f"blk.{i}.attn_{n}_norm.bias": (HEAD_DIM,) for i in range(LAYERS) for n in "qk"},
+        ),
+        (
             "deepseek32",
             {
                 f"blk.{layer}.indexer.{name}": shape

@@ -102,7 +102,12 @@ ROPE_FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_s
 
 ROWS: Mapping[str, Architecture] = {
     "llama": Architecture(rope="interleaved", normalize_gates=True),
-    "apertus": Architecture(rope="split", xielu=True, gated=False),
+    "apertus": Architecture(
+        rope="split",
+        xielu=True,
+        gated=False,
+        absent=("attn_q_norm.bias", "attn_k_norm.bias"),
+    ),
     "baichuan": Architecture(rope="interleaved", rotates=_is_baichuan_of_7b, alibi=_baichuan_alibi),
     "bitnet": Architecture(rope="split", names_activation=True),
     **dict.fromkeys(("bitnet-b1.58", "bitnet-25"), _BITNET_158),  # Microsoft's own names
