@@ -37,7 +37,7 @@ def grouped_query_attention(r: Recorder, layer: int, x: Value) -> Value:
         num_heads=heads,
         num_kv_heads=config.num_kv_heads[layer],
         scale=config.attention_scale or 1 / math.sqrt(row.attention_width(config)),
-        window=_reach(r, layer),
+        window=reach(r, layer),
         chunked=row.chunked_windows,
         causal=config.causal,
         softcap=config.attention_softcap,
@@ -92,7 +92,7 @@ def _rotates(r: Recorder, layer: int) -> bool:
     return row.rope is not None and not row.alibi(r.config) and row.rotates(r.config, layer)
 
 
-def _reach(r: Recorder, layer: int) -> int | None:
+def reach(r: Recorder, layer: int) -> int | None:
     """Keys from the first that a query sees to its own."""
     window = r.config.windows[layer]
     return window if window is None or r.config.causal else window // 2 + 1

@@ -111,11 +111,16 @@ class ModelConfig:
     cycles: CyclesConfig | None
     recurrent: RecurrentConfig
     latent: LatentConfig | None
+    local_latent: LatentConfig | None
     experts: ExpertConfig | None
 
     def head_dim_of(self, layer: int) -> int:
         """The width of the layer's queries and keys."""
         return self.head_dim if self.windows[layer] is None else self.local_head_dim
+
+    def latent_of(self, layer: int) -> LatentConfig | None:
+        """How the layer makes latents of its keys and values."""
+        return self.latent if self.windows[layer] is None else self.local_latent
 
     def value_dim_of(self, layer: int) -> int:
         """The width of the layer's values."""
@@ -167,6 +172,8 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
     )
     rope_scaling = read_rope_scaling(keys, row, context_length)
     rope_base = read_rope_base(keys, row, head_dim)
+    latent_widths = (head_dim, value_dim, rotary_dim, rope_scaling)
+    latent = read_latent(keys, *latent_widths)
     norm, norm_eps = _norm(keys, row)
     causal = keys.boolean("attention.causal")
     return ModelConfig(
@@ -237,7 +244,8 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
         altup=read_altup(keys) if row.altup else None,
         cycles=read_cycles(keys, num_layers) if row.cycles else None,
         recurrent=recurrent,
-        latent=read_latent(keys, head_dim, value_dim, rotary_dim, rope_scaling),
+        latent=latent,
+        local_latent=read_latent(keys, *latent_widths, layers="_swa") or latent,
         experts=read_experts(keys, row, intermediate_size),
     )
 

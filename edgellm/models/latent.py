@@ -14,7 +14,7 @@ import numpy as np
 from edgellm.errors import GGUFError
 from edgellm.kernels.formats import dequantize_rows
 from edgellm.kernels.program import Value, Weight
-from edgellm.models.attention import gated_by_projection, layout
+from edgellm.models.attention import gated_by_projection, layout, reach
 from edgellm.models.latent_config import LatentConfig
 from edgellm.models.recorder import Recorder
 from edgellm.models.weights import float_matrix
@@ -23,13 +23,14 @@ from edgellm.models.weights import float_matrix
 def latent_attention(r: Recorder, layer: int, x: Value) -> Value:
     """x (T, hidden_size), normed, and so the result."""
     config, b, prefix = r.config, r.builder, f"blk.{layer}"
-    latent, heads = _config(r, f"{prefix}.attn_kv_a_mqa"), config.num_heads[layer]
+    latent, heads = _config(r, layer, f"{prefix}.attn_kv_a_mqa"), config.num_heads[layer]
     q = _queries(r, layer, x, heads * latent.head_dim)
     q_plain = b.columns(q, 0, max(latent.plain_dim, 1), heads)
     q_position = b.columns(q, latent.plain_dim, latent.rope_dim, heads)
     stored = r.linear(x, f"{prefix}.attn_kv_a_mqa", latent.rank + latent.rope_dim)
     c = r.norm(b.columns(stored, 0, latent.rank), f"{prefix}.attn_kv_a_norm")
     k_position = b.columns(stored, latent.rank, latent.rope_dim)
+    k_position = r.optional_norm(k_position, f"{prefix}.attn_k_norm")
     to_latent, to_values, values_part = _matrices(r, layer, latent, heads)
     q = b.concat_heads(
         b.head_matmul(q_plain, to_latent, heads), _rotated(r, layer, q_position, heads), heads
@@ -43,19 +44,21 @@ def latent_attention(r: Recorder, layer: int, x: Value) -> Value:
         num_heads=heads,
         num_kv_heads=1,
         scale=latent.score_factor / math.sqrt(latent.head_dim),
+        window=reach(r, layer),
         value_dim=latent.rank,
     )
     values = gated_by_projection(r, layer, b.head_matmul(mixed, to_values, heads, values_part), x)
     return r.linear(values, f"{prefix}.attn_output", config.hidden_size)
 
 
-def _config(r: Recorder, name: str) -> LatentConfig:
-    if r.config.latent is None:
+def _config(r: Recorder, layer: int, name: str) -> LatentConfig:
+    latent = r.config.latent_of(layer)
+    if latent is None:
         raise GGUFError(
             f"tensor {name}.weight makes latents of keys and values, "
             f"and {r.config.architecture}.attention.kv_lora_rank does not say how wide they are"
         )
-    return r.config.latent
+    return latent
 
 
 def _queries(r: Recorder, layer: int, x: Value, width: int) -> Value:
@@ -66,7 +69,7 @@ def _queries(r: Recorder, layer: int, x: Value, width: int) -> Value:
     prefix = f"blk.{layer}"
     if not r.offers(f"{prefix}.attn_q_a"):
         return r.precise_linear(x, f"{prefix}.attn_q", width)
-    rank = _config(r, f"{prefix}.attn_q_a").query_rank
+    rank = _config(r, layer, f"{prefix}.attn_q_a").query_rank
     low = r.precise_linear(x, f"{prefix}.attn_q_a", rank)
     return r.precise_linear(r.norm(low, f"{prefix}.attn_q_a_norm"), f"{prefix}.attn_q_b", width)
 

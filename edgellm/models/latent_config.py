@@ -32,18 +32,26 @@ class LatentConfig:
 
 
 def read_latent(
-    keys: Keys, head_dim: int, value_dim: int, rope_dim: int, scaling: RopeScaling
+    keys: Keys,
+    head_dim: int,
+    value_dim: int,
+    rope_dim: int,
+    scaling: RopeScaling,
+    layers: str = "",
 ) -> LatentConfig | None:
     """None for a model without latent attention. GGUFError as for any other key.
 
     head_dim, value_dim: what the file says of keys and values; newer files mean those of the
-    latent, and give those of a head in keys of their own.
+    latent, and give those of a head in keys of their own. layers: the end of the keys' names, of
+    some layers alone.
     """
-    rank = keys.integer("attention.kv_lora_rank", 0, MAX_WIDTH, default=0)
+    rank = keys.integer(f"attention.kv_lora_rank{layers}", 0, MAX_WIDTH, default=0)
     if rank == 0:
         return None
-    own_key = keys.integer("attention.key_length_mla", 0, MAX_WIDTH, default=0) or head_dim
-    own_value = keys.integer("attention.value_length_mla", 0, MAX_WIDTH, default=0) or value_dim
+    own_key, own_value = (
+        keys.integer(f"attention.{kind}_length_mla{layers}", 0, MAX_WIDTH, default=0) or width
+        for kind, width in (("key", head_dim), ("value", value_dim))
+    )
     if own_key < rope_dim:
         raise keys.refuse("rope.dimension_count", rope_dim, f"at most a key's {own_key}")
     return LatentConfig(

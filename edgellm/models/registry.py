@@ -50,7 +50,6 @@ NOT_RUN: Mapping[str, str] = {
     ),
     "glm5-next": f"{_SPARSE}, in pools; {_STREAMS}",
     "hy_v4": f"{_SPARSE}; {_STREAMS}",
-    "dots3note": f"{_SPARSE}, and layers with a window have latents of another width",
     "qwen4exp": f"tokens bring embeddings of what is before them; {_STREAMS}",
     "kimi-k3": "its layers attend to the outputs of layers before them, and its experts to latents",
     "chameleon": "a key moves its norms, and scores of image tokens are to be left out",

@@ -12,8 +12,15 @@ from edgellm.gguf_loader import open_gguf
 from edgellm.kernels.formats import by_name
 from edgellm.models import read_config
 from tests.gguf_writer import Tensor
-from tests.models.recipes.experts import KV_RANK, PLAIN_DIM, ROPE_DIM, UNFOLDED_KEYS, VALUE_DIM
-from tests.models.recipes.parts import HEADS, VOCAB
+from tests.models.recipes.experts import (
+    KV_RANK,
+    LOCAL_RANK,
+    PLAIN_DIM,
+    ROPE_DIM,
+    UNFOLDED_KEYS,
+    VALUE_DIM,
+)
+from tests.models.recipes.parts import HEADS, LAYERS, VOCAB
 from tests.models.running import Logits, Runner, logits_of, record_file
 from tests.models.tiny import random_tensor, write_tiny
 
@@ -49,6 +56,12 @@ def near(got: Logits, want: Logits) -> bool:
 def test_one_matrix_or_two_give_the_same(tmp_path: Path) -> None:
     two = logits_of(write_tiny(tmp_path, "deepseek2", in_floats), IDS)
     assert near(logits_of(write_tiny(tmp_path, "deepseek2", unfolded), IDS), two)
+
+
+def test_layers_with_a_window_may_have_latents_of_their_own(tmp_path: Path) -> None:
+    layers = record_file(write_tiny(tmp_path, "dots3note")).kv_layers
+    widths = [KV_RANK if layer == 3 else LOCAL_RANK for layer in range(LAYERS)]
+    assert [kv.head_dim for kv in layers] == [width + ROPE_DIM for width in widths]
 
 
 def test_only_the_latent_and_the_position_are_stored(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from edgellm.models.registry import NO_LANGUAGE_MODELS, NOT_RUN
 
 _TOKENIZER = "its tokenizer, a lattice over tokens of its own, is not run"
 _REASONS: Mapping[str, str] = {  # by architecture
+    "dots3note": "its conversion is not written",
     "plamo2": _TOKENIZER,
     "plamo3": _TOKENIZER,
 }

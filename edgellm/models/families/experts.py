@@ -98,6 +98,13 @@ ROWS: Mapping[str, Architecture] = {
         rope="split", refused_keys=("attention.sliding_window",)
     ),
     "dots1": Architecture(rope="split", gating="sigmoid"),
+    "dots3note": Architecture(
+        rope="interleaved",
+        local_rope_scaled=True,
+        gating="sigmoid",
+        exact_within=("attention.indexer.top_k",),
+        absent=INDEXER,
+    ),
     "ernie4_5-moe": Architecture(
         rope="interleaved", normalize_gates=True, absent=("attn_output.bias",)
     ),

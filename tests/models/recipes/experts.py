@@ -71,6 +71,20 @@ TWO_MATRICES: Shapes = {
     "attn_v_b.weight": (KV_RANK, VALUE_DIM, HEADS),
 }
 ONE_MATRIX: Shapes = {"attn_kv_b.weight": (KV_RANK, HEADS * (PLAIN_DIM + VALUE_DIM))}
+# Of layers with a window, where those have other latents.
+LOCAL_RANK, LOCAL_PLAIN_DIM, LOCAL_VALUE_DIM = 96, 16, 24
+LOCAL_LATENT: Shapes = {
+    **ATTN_NORM,
+    "attn_kv_a_mqa.weight": (HIDDEN, LOCAL_RANK + ROPE_DIM),
+    "attn_kv_a_norm.weight": (LOCAL_RANK,),
+    "attn_output.weight": (HEADS * LOCAL_VALUE_DIM, HIDDEN),
+    "attn_q_a.weight": (HIDDEN, Q_RANK),
+    "attn_q_a_norm.weight": (Q_RANK,),
+    "attn_q_b.weight": (Q_RANK, HEADS * (LOCAL_PLAIN_DIM + ROPE_DIM)),
+    "attn_k_b.weight": (LOCAL_PLAIN_DIM, LOCAL_RANK, HEADS),
+    "attn_v_b.weight": (LOCAL_RANK, LOCAL_VALUE_DIM, HEADS),
+}
+POSITION_NORM: Shapes = {"attn_k_norm.weight": (ROPE_DIM,)}
 LATENT_KEYS: Mapping[str, Any] = {
     "attention.q_lora_rank": Q_RANK,
     "attention.kv_lora_rank": KV_RANK,
@@ -168,6 +182,29 @@ RECIPES: dict[str, Recipe] = {
     ),
     "deepseek2-ocr": Recipe(
         {**MIXTRAL, **SHARED}, keys={**SHARED_KEYS, "attention.sliding_window": 0}
+    ),
+    "dots3note": Recipe(
+        {
+            **{**LOCAL_LATENT, **POSITION_NORM, **GATED_BY_HEAD, **FFN_NORM},
+            **{**EXPERT_MLP, **BIAS, **SHARED},
+        },
+        keys={
+            **SHARED_KEYS,
+            **LATENT_KEYS,
+            "attention.kv_lora_rank_swa": LOCAL_RANK,
+            "attention.key_length_mla_swa": LOCAL_PLAIN_DIM + ROPE_DIM,
+            "attention.value_length_mla_swa": LOCAL_VALUE_DIM,
+            "attention.sliding_window_pattern": np.array([1, 1, 1, 0, 1, 1], np.int32),
+            "attention.indexer.top_k": CONTEXT,
+            "rope.freq_base_swa": 3000.0,
+        },
+        other={
+            3: {
+                **{**LATENT, **TWO_MATRICES, **POSITION_NORM, **GATED_BY_HEAD, **FFN_NORM},
+                **{**EXPERT_MLP, **BIAS, **SHARED},
+            }
+        },
+        windowed=EVERY_FOURTH_SEES_ALL,
     ),
     "dots1": Recipe({**MIXTRAL, **QK_NORM, **BIAS, **SHARED}, keys=SHARED_KEYS),
     "ernie4_5-moe": Recipe({**MIXTRAL, **BIAS, **SHARED}, keys=SHARED_KEYS),
