@@ -5,7 +5,6 @@ in the prefix tree when it goes. Knows nothing of queues and budgets. Plain Pyth
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from edgellm.block_pool import BlockPool
 from edgellm.limits import Limits
@@ -13,14 +12,7 @@ from edgellm.pins import Pins, share
 from edgellm.prefix_nodes import Hit, Node
 from edgellm.prefix_tree import PrefixTree
 from edgellm.sequence import BlockCopy, Sequence
-
-
-@dataclass(frozen=True)
-class SavedState:
-    """The slot of a copy of a sequence's recurrent state after its first `num_tokens` tokens."""
-
-    slot: int
-    num_tokens: int
+from edgellm.sequence_states import SequenceStates
 
 
 class BlockTables:
@@ -35,20 +27,22 @@ class BlockTables:
         for group, pool in enumerate(pools):
             if pool.num_blocks < limits.blocks(group, limits.context_length):
                 raise ValueError(f"the pool of group {group} does not hold one whole context")
-        if states is not None and states.num_blocks < limits.max_num_seqs:
-            raise ValueError("there are fewer recurrent states than sequences in flight")
         self.pools = pools
-        self.states = states
         self.tree = PrefixTree(pools, limits.windows, limits.block_size, states)
         self._limits = limits
         self._cursors: dict[Sequence, tuple[Node, int]] = {}  # last whole block in the tree, depth
         self.pins = Pins(self.tree, pools, limits, states)
-        self._saved: dict[Sequence, SavedState] = {}  # before the guesses computed last
         self._copies: list[BlockCopy] = []
+        self.states = (
+            None
+            if states is None
+            else SequenceStates(states, self.tree, limits.max_num_seqs, self._copies)
+        )
 
     def take_copies(self) -> list[BlockCopy]:
         """What is to be copied, in this order, before blocks are read or written. Asked once."""
-        copies, self._copies = self._copies, []
+        copies = list(self._copies)
+        self._copies.clear()
         return copies
 
     def find(self, sequence: Sequence) -> Hit:
@@ -59,7 +53,7 @@ class BlockTables:
     @property
     def has_state_free(self) -> bool:
         """Whether one more sequence can have a recurrent state, where the model has them."""
-        return self.states is None or self.states.num_free > 0
+        return self.states is None or self.states.has_free
 
     def cost(self, sequence: Sequence, hit: Hit) -> list[int]:
         """Per group the free blocks that this sequence takes for its tokens so far."""
@@ -88,10 +82,7 @@ class BlockTables:
         root = self.tree.root(sequence.adapter_scales)
         self._place(sequence, hit.path[depth - 1] if depth else root, depth)
         if self.states is not None:
-            kept = hit.path[-1].state if hit.num_tokens else None
-            sequence.state_slot = self._begin_state(self.states, kept)
-            shared = self.tree.shared(sequence.token_ids, sequence.adapter_scales)
-            sequence.parting = shared if shared > hit.num_tokens else None
+            self.states.begin(sequence, hit)
 
     def lacking(self, sequence: Sequence, group: int) -> int:
         """Blocks still to be allocated for the tokens that a sequence has now."""
@@ -102,7 +93,8 @@ class BlockTables:
         """Makes room to compute `count` more tokens; False when too few blocks are free."""
         if not self.make_room(sequence, count):
             return False
-        self._save_state(sequence, count)
+        if self.states is not None:
+            self.states.save(sequence, count, len(self._cursors))
         return True
 
     def make_room(self, sequence: Sequence, count: int) -> bool:
@@ -145,37 +137,24 @@ class BlockTables:
 
     def keep(self, sequence: Sequence) -> None:
         """Puts all that is computed into the tree while the sequence goes on."""
-        states = self.states
-        if states is None:
-            self._register_all(sequence)
-            return
-        if not states.num_free:
+        if not self.has_state_free:
             return  # nothing is found without its state
         node = self._register_all(sequence)
-        if node is not None and node.state is not None:
-            states.touch(node.state)
-        elif node is not None:
-            assert sequence.state_slot is not None
-            (slot,) = states.allocate(1)
-            self._copies.append(BlockCopy(None, sequence.state_slot, slot))
-            self.tree.keep_state(node, slot)
+        if self.states is not None and node is not None:
+            self.states.keep(sequence, node)
 
     def release(self, sequence: Sequence) -> None:
         """Lets go of everything; what is computed stays in the tree until its room is needed."""
         node = self._register_all(sequence)
-        self._forget_saved(sequence)
-        if self.states is not None and sequence.state_slot is not None:
-            if node is not None:
-                self.tree.keep_state(node, sequence.state_slot)
-            else:
-                self.states.free([sequence.state_slot])
+        if self.states is not None:
+            self.states.release(sequence, node)
         for pool, table, first in zip(
             self.pools, sequence.block_tables, sequence.left_behind, strict=True
         ):
             pool.free(reversed(table[first:]))  # a path's end is evicted before its beginning
         self.tree.leave(self._cursors.pop(sequence)[0])
         sequence.block_tables, sequence.left_behind = [], []
-        sequence.state_slot, sequence.num_computed_tokens = None, 0
+        sequence.num_computed_tokens = 0
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
         """Gives a child that begins with the parent's computed tokens a share in their blocks."""
@@ -187,9 +166,7 @@ class BlockTables:
             pool.share(blocks)
         self._place(child, *self._cursors[parent])
         if self.states is not None:
-            assert parent.state_slot is not None
-            (child.state_slot,) = self.states.allocate(1)
-            self._copies.append(BlockCopy(None, parent.state_slot, child.state_slot))
+            self.states.fork(parent, child)
 
     def rollback(self, sequence: Sequence, num_tokens: int) -> bool:
         """Takes the last computed tokens back; False when what is before them is not held.
@@ -197,19 +174,17 @@ class BlockTables:
         A recurrent state goes back to where it was saved: some tokens more have to be computed.
         """
         done = sequence.num_computed_tokens - num_tokens
-        saved = self._saved.get(sequence)
-        if self.states is not None and num_tokens:
-            if saved is None or saved.num_tokens > done:
+        states = self.states if num_tokens else None
+        if states is not None:
+            saved = states.saved_within(sequence, done)
+            if saved is None:
                 return False
-            done = saved.num_tokens
+            done = saved
         for group, first in enumerate(sequence.left_behind):
             if first > self._limits.left_behind(group, done):
                 return False
-        if self.states is not None and num_tokens and saved is not None:
-            assert sequence.state_slot is not None
-            self.states.free([sequence.state_slot])
-            sequence.state_slot = saved.slot
-            del self._saved[sequence]
+        if states is not None:
+            states.restore(sequence)
         sequence.num_computed_tokens = done
         total = self._limits.blocks_of(done)
         for pool, table in zip(self.pools, sequence.block_tables, strict=True):
@@ -232,10 +207,7 @@ class BlockTables:
             held = [self._held(s)[group] for s in running]
             pool.check_integrity(held + self.pins.blocks(group), self.tree.cached(group))
         if self.states is not None:
-            owners = [s.state_slot for s in running] + self.pins.states()
-            owners += [saved.slot for saved in self._saved.values()]
-            slots = [[slot] for slot in owners if slot is not None]
-            self.states.check_integrity(slots, self.tree.cached_states())
+            self.states.check_integrity(running, self.pins.states())
         for sequence in running:
             self._check(sequence)
 
@@ -256,41 +228,6 @@ class BlockTables:
                 if depth >= first and table[depth] != block:
                     raise RuntimeError(f"sequence {sequence.seq_id} holds another block")
             node = node.parent
-
-    def _save_state(self, sequence: Sequence, count: int) -> None:
-        """Keeps the state before guesses among the next `count` tokens.
-
-        Not where a sequence that may yet begin would find no slot.
-        """
-        if self.states is None:
-            return
-        self._forget_saved(sequence)
-        done = sequence.num_computed_tokens
-        guesses = done + count > len(sequence.token_ids) - sequence.num_draft_tokens
-        promised = self._limits.max_num_seqs - len(self._cursors)
-        if guesses and self.states.num_free > promised:
-            assert sequence.state_slot is not None
-            (slot,) = self.states.allocate(1)
-            self._copies.append(BlockCopy(None, sequence.state_slot, slot))
-            self._saved[sequence] = SavedState(slot, done)
-
-    def _forget_saved(self, sequence: Sequence) -> None:
-        saved = self._saved.pop(sequence, None)
-        if saved is not None and self.states is not None:
-            self.states.free([saved.slot])
-
-    def _begin_state(self, states: BlockPool, kept: int | None) -> int:
-        """A slot for a sequence that goes on from a kept state, or begins with none."""
-        if kept is None:
-            return states.allocate(1)[0]
-        states.share([kept])  # or it might be evicted now
-        if not states.num_free:
-            self.tree.forget_state(kept)
-            return kept
-        (slot,) = states.allocate(1)
-        self._copies.append(BlockCopy(None, kept, slot))
-        states.free([kept])
-        return slot
 
     def _held(self, sequence: Sequence) -> list[list[int]]:
         """Per group the blocks that a sequence holds."""

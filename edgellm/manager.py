@@ -31,7 +31,8 @@ from edgellm.errors import RequestError
 from edgellm.generation import Emit, TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.model_loader import KEEP_ALIVE, ModelLoader, find_model
-from edgellm.model_pool import ModelPool, Source
+from edgellm.model_pool import ModelPool
+from edgellm.model_source import Source
 from edgellm.sampling_params import check_params
 from edgellm.types import (
     LoadOptions,

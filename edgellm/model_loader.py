@@ -15,7 +15,7 @@ from edgellm.backends import Backends, Note
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf_loader import open_gguf
 from edgellm.loaded_model import LoadedModel, load_model
-from edgellm.model_pool import Source
+from edgellm.model_source import Source
 from edgellm.paths import typed_file
 from edgellm.summary import summarize
 from edgellm.types import LoadOptions

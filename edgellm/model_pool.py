@@ -8,11 +8,10 @@ that has gone comes back by its name. Knows nothing of requests, catalogues and 
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Protocol
 
 from edgellm.backends import Note
@@ -20,27 +19,11 @@ from edgellm.engine_thread import EngineThread
 from edgellm.errors import EdgeLLMError, ModelsBusy, RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.memory import available_memory
-from edgellm.types import LoadOptions
+from edgellm.model_source import Source
 
 PATIENCE = 60.0  # seconds that a model waits for the memory of those with work
 _LONGEST = 3600.0  # seconds of a timer
 _GLANCE = 0.25  # seconds between looks at a model that is to go and has work
-
-
-@dataclass(frozen=True)
-class Source:
-    """What a model is loaded from, at first and after it has gone.
-
-    draft: the file of a smaller model that guesses for it. keep_alive: seconds that it stays
-    unused; None: until another one needs its memory.
-    """
-
-    path: Path
-    name: str
-    options: LoadOptions
-    sampling: Mapping[str, float]
-    draft: Path | None = None
-    keep_alive: float | None = None
 
 
 class Loader(Protocol):

@@ -14,7 +14,8 @@ from edgellm.engine_thread import EngineThread
 from edgellm.errors import BackendError, ModelsBusy, RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
-from edgellm.model_pool import ModelPool, Source
+from edgellm.model_pool import ModelPool
+from edgellm.model_source import Source
 from edgellm.types import LoadOptions, Request, SamplingParams, TokenEvent
 from tests.mock_model import MockModel, make_model, says
 from tests.waiting import PATIENCE, comes_to_rest, wait_until
@@ -181,8 +182,8 @@ def test_it_goes_when_it_was_not_used_for_its_time(thread: EngineThread) -> None
     pool = make_pool(thread, models)
     begun = time.monotonic()
     touch(pool, "a")
-    wait_until(lambda: not pool.loaded())
-    assert models.made["a"].is_closed and time.monotonic() - begun >= 0.3
+    wait_until(lambda: not pool.loaded() and models.made["a"].is_closed)
+    assert time.monotonic() - begun >= 0.3
     with pool.using("a", keep_alive=-1):
         pass
     with pool.using("b", keep_alive=0):

@@ -12,7 +12,7 @@ from edgellm.constraints import Words
 from edgellm.errors import RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.model_loader import ModelLoader
-from edgellm.model_pool import Source
+from edgellm.model_source import Source
 from edgellm.types import LoadOptions
 from tests.mock_model import ByteTokenizer, MockModel, make_model, says
 from tests.waiting import PATIENCE
