@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from textual import on, work
+from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -23,15 +23,13 @@ from edgellm.tui.actions import ACTIONS, BY_NAME, Action
 from edgellm.tui.chat import Chat, Conversation, Message
 from edgellm.tui.desk import Desk
 from edgellm.tui.doors import Engine, Library
-from edgellm.tui.first_model import first_model
 from edgellm.tui.generation import Generation
-from edgellm.tui.handlers import chats
+from edgellm.tui.handlers import chats, views
 from edgellm.tui.handlers.prompt import submit
 from edgellm.tui.history import History, Store
 from edgellm.tui.listing import Listing
 from edgellm.tui.palette import Actions
 from edgellm.tui.screens.chat import ChatScreen
-from edgellm.tui.screens.models import ModelScreen
 from edgellm.tui.session import Session
 from edgellm.tui.status import status_of
 from edgellm.tui.themes import THEMES
@@ -39,6 +37,7 @@ from edgellm.tui.widgets.attachment_bar import AttachmentBar
 from edgellm.tui.widgets.completions import Completions
 from edgellm.tui.widgets.conversation_list import ConversationList
 from edgellm.tui.widgets.editor import Editor
+from edgellm.tui.widgets.markdown_part import load_lexers
 from edgellm.tui.widgets.settings_panel import SettingsPanel
 from edgellm.tui.widgets.status_bar import StatusBar
 from edgellm.tui.widgets.transcript import Transcript
@@ -144,16 +143,8 @@ class ChatApp(App[None]):
         self.set_interval(
             interpreter.COLLECT_EVERY, lambda: interpreter.collect(bool(self.session.busy()))
         )
-        self._choose_first_model()
-
-    @work
-    async def _choose_first_model(self) -> None:
-        name = self.chat.conversation.model or await first_model(self.library, self.history)
-        if name is None:
-            self.ask(ModelScreen(self.library, None, first=True), self.use_model)
-        else:
-            self.chat.change(model=name)  # a message tries again when it cannot be loaded now
-            await self.attempt(self.use_model(name))
+        self.run_worker(self.attempt(views.choose_first_model(self)))
+        self.run_worker(asyncio.to_thread(load_lexers))
 
     async def on_unmount(self) -> None:
         await self.session.close()
@@ -180,7 +171,10 @@ class ChatApp(App[None]):
         try:
             await work
         except EdgeLLMError as error:
-            self.notify(str(error), severity="error", markup=False, timeout=10)
+            text = str(error)
+            if text == self.session.failure:  # all of it stays on the screen
+                text = text.partition("\n")[0]
+            self.notify(text, severity="error", markup=False, timeout=10)
 
     def ask(self, screen: ModalScreen[T], then: Callable[[T], Awaitable[None]]) -> None:
         """Shows a screen, and goes on with what the user decided there."""
@@ -216,22 +210,6 @@ class ChatApp(App[None]):
         self.desk.save()
         self._show_settings()
         await self.refresh_chat()
-
-    async def answer(self, parent: int) -> None:
-        """Begins an answer to a message."""
-        model = self.chat.conversation.model
-        message = Message("assistant", parent=parent, finish_reason=None, model=model)
-        self.desk.put(message)
-        self.session.begin(self.chat, message)
-        self.transcript.anchor()
-        await self.refresh_chat()
-
-    async def use_model(self, name: str) -> None:
-        """The conversation goes on with this model."""
-        info = await self.session.model(name)
-        # A stored model keeps its name; a file of the user's own is found again by its path.
-        await self.change(model=name if name == info.name else info.path)
-        self._show_settings()
 
     @on(Editor.Submitted)
     def _submit(self, event: Editor.Submitted) -> None:

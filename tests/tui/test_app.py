@@ -164,6 +164,7 @@ async def test_an_engine_that_does_not_start_is_told_until_it_does(tmp_path: Pat
         welcome = app.transcript.query_one(".placeholder", Static)
         await until(pilot, lambda: said in str(welcome.render()))
         assert str(bar.render()) == "tiny   the engine did not start: it ended with code 1; …"
+        assert "code 1" in notices(pilot) and "[memory]" not in notices(pilot)
         await say(pilot, "hi")
         assert "no [memory]" in str(app.transcript.query_one(".ending", Static).render())
         await until(pilot, lambda: "did not start" in str(bar.render()))

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from edgellm.tui.app import ChatApp
 
 
+async def answer(app: "ChatApp", parent: int) -> None:
+    """Begins an answer to a message."""
+    model = app.chat.conversation.model
+    message = Message("assistant", parent=parent, finish_reason=None, model=model)
+    app.desk.put(message)
+    app.session.begin(app.chat, message)
+    app.transcript.anchor()
+    await app.refresh_chat()
+
+
 async def stop(app: "ChatApp", _: str) -> None:
     """Without anything under way: back to the prompt, and what lies over the chat goes."""
     is_loading = app.session.stop_loading()
@@ -28,7 +38,7 @@ async def regenerate(app: "ChatApp", _: str) -> None:
     """Another answer beside the one that is there."""
     parent = _question(app)
     await app.session.stop(app.chat)
-    await app.answer(parent)
+    await answer(app, parent)
 
 
 async def go_on(app: "ChatApp", _: str) -> None:
@@ -59,7 +69,7 @@ async def _edited(app: "ChatApp", message: Message, text: str) -> None:
     changed = replace(message, id=new_id(), content=text, created=time.time(), token_ids=())
     app.desk.put(changed)
     if message.role == "user":
-        await app.answer(changed.id)
+        await answer(app, changed.id)
     else:
         await app.refresh_chat()
 

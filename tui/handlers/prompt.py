@@ -7,6 +7,7 @@ from edgellm.errors import EdgeLLMError, RequestError
 from edgellm.tui.actions import BY_NAME
 from edgellm.tui.attachments import attach
 from edgellm.tui.chat import UNTITLED, Message, title_of
+from edgellm.tui.handlers.answers import answer
 from edgellm.tui.history import Store
 
 if TYPE_CHECKING:
@@ -38,4 +39,4 @@ async def ask(app: "ChatApp", text: str) -> None:
         app.chat.change(title=title_of(text))
     question = Message("user", content, parent=app.chat.conversation.head)
     app.desk.put(question)
-    await app.answer(question.id)
+    await answer(app, question.id)

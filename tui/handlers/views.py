@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgellm.dialects.effort import has_switch
 from edgellm.errors import RequestError
+from edgellm.tui.first_model import first_model
 from edgellm.tui.options import THINKING, parse, parse_assignment
 from edgellm.tui.screens.engine import EngineScreen
 from edgellm.tui.screens.help import HelpScreen
@@ -15,11 +16,26 @@ if TYPE_CHECKING:
     from edgellm.tui.app import ChatApp
 
 
+async def choose_first_model(app: "ChatApp") -> None:
+    """The one that the chat begins with; where none is stored, what the user chooses."""
+    name = app.chat.conversation.model or await first_model(app.library, app.history)
+    if name is None:
+        screen = ModelScreen(app.library, None, first=True)
+        app.ask(screen, lambda chosen: model(app, chosen))
+    else:
+        app.chat.change(model=name)  # a message tries again when it cannot be loaded now
+        await model(app, name)
+
+
 async def model(app: "ChatApp", name: str) -> None:
+    """The conversation goes on with this model."""
     if not name:
-        app.ask(ModelScreen(app.library, app.chat.conversation.model), app.use_model)
+        screen = ModelScreen(app.library, app.chat.conversation.model)
+        app.ask(screen, lambda chosen: model(app, chosen))
         return
-    await app.use_model(name)
+    info = await app.session.model(name)
+    # A stored model keeps its name; a file of the user's own is found again by its path.
+    await app.change(model=name if name == info.name else info.path)
 
 
 async def settings(app: "ChatApp", argument: str) -> None:

@@ -3,7 +3,9 @@
 from textual import messages
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, OptionList, TextArea
+
+_WITH_KEYS = (Input, OptionList, TextArea)  # their looks change with keys, not with answers
 
 
 class ChatScreen(Screen[None]):
@@ -12,7 +14,7 @@ class ChatScreen(Screen[None]):
 
     async def _on_update(self, message: messages.Update) -> None:
         widget = message.widget
-        if widget is self.focused and isinstance(widget, Input | TextArea) and self._is_shown:
+        if widget is self.focused and isinstance(widget, _WITH_KEYS) and self._is_shown:
             message.stop()
             message.prevent_default()
             self._paint(widget)

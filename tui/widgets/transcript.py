@@ -97,7 +97,7 @@ class Transcript(Following, can_focus=False):
 
         views = self.views
         await self.query_children("#earlier").remove()
-        await self._welcome(None if path else _welcome(chat, session))
+        await self._welcome(chat, session)
         drawn = [view.message.id for view in views]
         if drawn and drawn == wanted[-len(drawn) :]:
             earlier = shown[: -len(drawn)]
@@ -121,15 +121,24 @@ class Transcript(Following, can_focus=False):
             label = f"{len(path) - len(shown)} earlier messages"
             await self.mount(Button(label, id="earlier", compact=True), before=0)
 
-    async def _welcome(self, text: Content | None) -> None:
-        """What stands in place of messages; None: nothing."""
-        shown = list(self.query_children(".placeholder").results(Static))
-        if text is None:
-            await self.query_children(".placeholder").remove()
-        elif shown:
-            shown[0].update(text)
+    async def _welcome(self, chat: Chat, session: Session) -> None:
+        """What to do first, in place of messages; where the model could not be had, why."""
+        shown = next(iter(self.query_children(".placeholder").results(Static)), None)
+        if chat.head is not None:
+            if shown is not None:
+                await shown.remove()
+            return
+        if shown is None:
+            shown = Static(classes="placeholder")
+            await self.mount(shown)
+        model, failure = chat.conversation.model, session.failure
+        is_failed = bool(failure) and session.known(model) is None
+        if is_failed:
+            why = Content.styled(f"{failure}\n\n", "$error")
+            shown.update(why + Content.from_markup(_AGAIN))
         else:
-            await self.mount(Static(text, classes="placeholder"))
+            shown.update(_CHOOSE if model is None else _ASK)
+        shown.set_class(is_failed, "failed")
 
     # What is out of sight is folded, or every addition would cost more the longer the text is.
 
@@ -162,14 +171,6 @@ class Transcript(Following, can_focus=False):
     def _show_more(self, event: Button.Pressed) -> None:
         """The app draws again, with more messages than before."""
         self._limit += _SHOWN
-
-
-def _welcome(chat: Chat, session: Session) -> Content:
-    """What to do first; where the model could not be had, why."""
-    model = chat.conversation.model
-    if session.failure and session.known(model) is None:
-        return Content.assemble((f"{session.failure}\n\n", "$error"), Content.from_markup(_AGAIN))
-    return Content.from_markup(_CHOOSE if model is None else _ASK)
 
 
 def _place(chat: Chat, message: Message) -> tuple[int, int]:
