@@ -76,7 +76,7 @@ class LocalClient:
 
         def arrive(event: TokenEvent | Exception) -> None:
             nonlocal unfinished
-            if failures:
+            if over.is_set():
                 return
             try:
                 if isinstance(event, Exception):
@@ -88,24 +88,23 @@ class LocalClient:
             if failures or not unfinished:
                 over.set()
 
-        async with self._running(request, arrive):
-            await over.wait()
-            if failures:
-                raise failures[0]
+        try:
+            async with self._running(request, arrive):
+                await over.wait()
+                if failures:
+                    raise failures[0]
+        finally:
+            over.set()  # `take` is not called any more
 
     @asynccontextmanager
     async def _running(self, request: Request, take: Take) -> AsyncIterator[None]:
         """Has `take` called with the events of a request; an error of the block aborts it."""
         crossing, request_id, has_left = self._crossing_here(), None, False
 
-        def arrive(event: TokenEvent | Exception) -> None:
-            if not has_left:
-                take(event)
-
         def emit(event: TokenEvent | Exception) -> None:
             if has_left:  # perhaps before the request had an id to abort it by
                 raise RuntimeError("nobody listens any more")
-            crossing.put(arrive, event)
+            crossing.put(take, event)
 
         try:
             # A long prompt takes a while to tokenise.

@@ -63,6 +63,7 @@ async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
     details = await call.service.client.details(info.name)
     return {
         **_named(call, info.name),
+        "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
         "meta": {
             "n_vocab": info.vocab_size,
             "n_ctx": info.context_length,

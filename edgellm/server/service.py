@@ -134,9 +134,10 @@ class Service:
 
         def counted(event: TokenEvent) -> None:
             nonlocal unfinished
-            if slot is not None and request.model is not None:
-                self.said[request.model, slot] = said
-                said.written += event.token_ids if event.index == 0 else ()
+            if event.index == 0 and slot is not None and request.model is not None:
+                if not said.written:
+                    self.said[request.model, slot] = said
+                said.written += event.token_ids
             if event.finish_reason is not None:
                 unfinished -= 1
                 self._count(event)
@@ -144,10 +145,12 @@ class Service:
 
         try:
             await self.client.follow(replace(request, request_id=request_id), counted)
+        except asyncio.CancelledError:
+            self.totals.aborted += unfinished
+            raise
         finally:
             self.in_flight -= answers
             self.active.discard(request_id)
-            self.totals.aborted += unfinished
 
     async def embed(
         self,

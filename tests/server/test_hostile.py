@@ -66,12 +66,14 @@ def test_a_prompt_that_cannot_fit_is_not_read(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.mock_model.ByteTokenizer.encode", None)
+    aborted = server.service.totals.aborted
     for fields in ({"prompt": "a" * (2 << 20)}, {"prompt": "a" * (2 << 20), "stream": True}):
         status, answer = server.ask("POST", "/completion", fields)
         assert status == 400 and answer["error"]["type"] == "exceed_context_size_error"
         assert "at least" in answer["error"]["message"]
     said = [{"role": "user", "content": "a" * (2 << 20)}]
     assert server.ask("POST", "/v1/chat/completions", {"messages": said})[0] == 400
+    assert server.service.totals.aborted == aborted
 
 
 @pytest.mark.parametrize(

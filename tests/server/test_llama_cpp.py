@@ -165,6 +165,8 @@ def test_scales_are_changed_for_requests_that_say_none(tmp_path: Path) -> None:
 
 def test_what_the_server_tells_of_itself(server: Running) -> None:
     assert server.ask("GET", "/health") == (200, {"status": "ok"})
+    _, models = server.ask("GET", "/models")
+    assert models["data"][0]["architecture"]["input_modalities"] == ["text"]
     _, props = server.ask("GET", "/props")
     assert props["default_generation_settings"]["n_ctx"] == 64 and props["total_slots"] == 1
     _, slots = server.ask("GET", "/slots")
