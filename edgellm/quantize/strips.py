@@ -69,16 +69,12 @@ def converted(
 
     waiting: deque[Future[Bytes]] = deque()
     work = strips()
-    try:
-        for strip in islice(work, threads * _AHEAD):
+    for strip in islice(work, threads * _AHEAD):
+        waiting.append(pool.submit(_quantized, strip))
+    while waiting:
+        yield waiting.popleft().result()
+        for strip in islice(work, 1):
             waiting.append(pool.submit(_quantized, strip))
-        while waiting:
-            yield waiting.popleft().result()
-            for strip in islice(work, 1):
-                waiting.append(pool.submit(_quantized, strip))
-    finally:
-        for future in waiting:
-            future.cancel()
 
 
 def _quantized(strip: Strip) -> Bytes:

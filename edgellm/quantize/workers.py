@@ -31,6 +31,10 @@ def workers(count: int, weights: int) -> Iterator[Executor]:
                 "a process that quantised was ended from outside: is there too little memory? "
                 "--threads 1 works without"
             ) from None
+        finally:
+            # The pool itself leaves what waits: futures that others cancel break it when a
+            # process was ended, and it would then wait for that one for ever.
+            pool.shutdown(cancel_futures=True)
 
 
 def _pool(count: int, weights: int) -> Executor:

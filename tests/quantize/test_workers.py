@@ -3,6 +3,8 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -52,6 +54,34 @@ def test_one_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
         waiting = pool.submit(signal.pause)
         os.kill(pid, signal.SIGKILL)
         waiting.result()
+
+
+_ENDED = """
+import os, signal
+import numpy as np
+from edgellm.kernels.formats import by_name
+from edgellm.quantize import workers as module
+from edgellm.quantize.strips import converted
+
+if __name__ == "__main__":
+    module._FEW = 0
+    stored = np.zeros((1, 4096, 4096), np.uint8)  # 64 strips, each more than a pipe holds
+    with module.workers(2, 1) as pool:
+        strips = converted("x", stored, by_name("F32"), by_name("Q8_0"), None, pool, 2)
+        next(strips)
+        strips.close()
+        for pid in list(pool._processes):
+            os.kill(pid, signal.SIGTERM)
+        raise SystemExit(7)
+"""
+
+
+def test_a_whole_group_that_is_told_to_end(tmp_path: Path) -> None:
+    """As `timeout` and terminals tell it: processes end while strips wait for them."""
+    (tmp_path / "ended.py").write_text(_ENDED)
+    command = [sys.executable, str(tmp_path / "ended.py")]
+    done = subprocess.run(command, timeout=300, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (7, "")
 
 
 def test_signals_wait_until_processes_are_started() -> None:
