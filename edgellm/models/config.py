@@ -166,9 +166,11 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
     local_head_dim = keys.integer("attention.key_length_swa", 1, MAX_WIDTH, default=head_dim)
     value_dim = keys.integer("attention.value_length", 1, MAX_WIDTH, default=head_dim)
     rotary_dim = read_rotary_dim(keys, "rope.dimension_count", head_dim, head_dim)
+    # Where all layers have experts, no other block's width need be said.
+    no_width = (0,) * num_layers if keys.has("expert_feed_forward_length") else None
     intermediate_size = tuple(
         width // row.feed_forward_divisor
-        for width in keys.per_layer("feed_forward_length", num_layers, least, MAX_WIDTH)
+        for width in keys.per_layer("feed_forward_length", num_layers, least, MAX_WIDTH, no_width)
     )
     rope_scaling = read_rope_scaling(keys, row, context_length)
     rope_base = read_rope_base(keys, row, head_dim)

@@ -44,6 +44,16 @@ def test_the_weights_of_minicpms_experts_add_up_to_one(tmp_path: Path) -> None:
     assert experts_of(tmp_path, "minicpm", expert_count=8, expert_used_count=2).normalize
 
 
+def test_where_all_layers_have_experts_no_other_width_is_needed(tmp_path: Path) -> None:
+    def without(keys: dict[str, Any], tensors: list[Tensor]) -> None:
+        keys["qwen3moe.expert_feed_forward_length"] = FF
+        del keys["qwen3moe.feed_forward_length"]
+
+    ids = list(range(9))
+    want = logits_of(write_tiny(tmp_path, "qwen3moe"), ids)
+    np.testing.assert_array_equal(logits_of(write_tiny(tmp_path, "qwen3moe", without), ids), want)
+
+
 def test_layers_may_use_different_numbers_of_experts(tmp_path: Path) -> None:
     """As pruned models do. Source: Bercovich et al. 2024 (Puzzle)."""
 
