@@ -1,5 +1,6 @@
 """Which device is meant, and how kernels are cut for it."""
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.opencl import OpenCLBackend, devices
+from edgellm.kernels.opencl.backend import report
 from edgellm.kernels.opencl.context import Context
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.variant import _DOT4, VARIANTS
@@ -251,6 +253,21 @@ def test_the_next_device_is_taken_where_one_fails(
     assert OpenCLBackend(cache, variant=VARIANTS["cpu"])._context.device is working
     with pytest.raises(BackendError, match="out of order"):
         OpenCLBackend(cache, device="0")
+
+
+def test_what_is_wrong_with_a_device_is_reported(
+    backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "edgellm.kernels.opencl.backend"
+    monkeypatch.setattr(f"{own}.found", lambda: [backend._context.device])
+    assert re.search(r"^0: .* \w+ kernels\)$", report()[0])
+
+    def check(context: Context) -> None:
+        raise BackendError("cannot build probe.cl\n\n  1:2: error: no such thing\n  error: more")
+
+    monkeypatch.setattr(f"{own}.check", check)
+    (line,) = report()
+    assert line.endswith("no kernels): cannot build probe.cl: 1:2: error: no such thing")
 
 
 def test_programs_are_stored_by_source(
