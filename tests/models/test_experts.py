@@ -40,8 +40,9 @@ def test_a_key_can_only_add_that_weights_are_normalised(tmp_path: Path, name: st
     assert untold is ARCHITECTURES[name].normalize_gates
 
 
-def test_the_weights_of_minicpms_experts_add_up_to_one(tmp_path: Path) -> None:
-    assert experts_of(tmp_path, "minicpm", expert_count=8, expert_used_count=2).normalize
+@pytest.mark.parametrize("name", ["llama", "llama-embed", "minicpm"])
+def test_the_weights_of_mixtrals_kin_add_up_to_one(tmp_path: Path, name: str) -> None:
+    assert experts_of(tmp_path, name, expert_count=8, expert_used_count=2).normalize
 
 
 def test_where_all_layers_have_experts_no_other_width_is_needed(tmp_path: Path) -> None:

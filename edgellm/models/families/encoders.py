@@ -72,7 +72,7 @@ ROWS: Mapping[str, Architecture] = {
         activation="gelu",
         gated=False,
     ),
-    "llama-embed": Architecture(rope="interleaved", causal=False),
+    "llama-embed": Architecture(rope="interleaved", causal=False, normalize_gates=True),
     "modern-bert": Architecture(
         rope="split",
         causal=False,
