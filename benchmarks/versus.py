@@ -10,13 +10,14 @@ better peer. ik_llama.cpp is run in four settings and its best rate of each test
 import argparse
 import itertools
 import json
-import platform
 import statistics
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+
+from edgellm.machine import cpu_name
 
 Rates = dict[str, float]  # tokens/s by test, "prefill" and "decode"
 
@@ -111,7 +112,7 @@ def main() -> None:
     }
     print(_table(medians))
     if a.save:
-        machine = {"processor": platform.processor(), "threads": a.threads, "rounds": a.rounds}
+        machine = {"processor": cpu_name(), "threads": a.threads, "rounds": a.rounds}
         a.save.write_text(json.dumps({"machine": machine, "tokens_per_second": seen}, indent=1))
 
 
