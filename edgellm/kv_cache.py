@@ -10,6 +10,7 @@ import numpy as np
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import BLOCK_SIZE, SCALED, CacheType, KVArray, KVStorage
 from edgellm.kernels.program import Program
+from edgellm.kernels.small_pages import zeros
 from edgellm.kernels.split import cached_layers, states_used
 
 
@@ -34,7 +35,7 @@ def allocate(
 
     def layers(kind: CacheType, widths: list[int]) -> tuple[KVArray, ...]:
         return tuple(
-            np.zeros(
+            zeros(
                 (num_blocks[kv.group], kv.num_kv_heads, BLOCK_SIZE, kind.columns(width)), kind.dtype
             )
             for kv, width in zip(program.kv_layers, widths, strict=True)
@@ -42,7 +43,7 @@ def allocate(
 
     try:
         states = tuple(
-            np.zeros((num_slots, *state.stored_shape), np.float32) for state in program.state_layers
+            zeros((num_slots, *state.stored_shape), np.float32) for state in program.state_layers
         )
         return KVStorage(
             layers(types.keys, [kv.head_dim for kv in program.kv_layers]),

@@ -19,6 +19,7 @@ from edgellm.kernels.cpu.table import build_table, place, waits
 from edgellm.kernels.cpu.team import TEAM_KERNELS, Team
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program, Rows
+from edgellm.kernels.small_pages import zeros
 
 
 class Executable:
@@ -30,8 +31,7 @@ class Executable:
         self._program, self._plan, self._library, self._team = program, plan, library, team
         self._waits = waits(plan.calls)
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
-        self._parts = aligned_bytes(layout.PARTS_BYTES)
-        self._parts[: 8 * layout.PART_COUNTS] = 0
+        self._parts = zeros((layout.PARTS_BYTES,), np.uint8)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
         self._step_address = self._step.ctypes.data
         self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
