@@ -54,35 +54,27 @@ GPT_OSS: Mapping[str, Move] = {
         "{layer}.ffn_gate_exps.bias", "{layer}.ffn_up_exps.bias", interleaved=True
     ),
     r"experts\.down_proj_bias$": as_named("{layer}.ffn_down_exps.bias"),
-    r"experts\.gate_up_proj$": turned_gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight", interleaved=True
-    ),
-    r"experts\.down_proj$": as_named("{layer}.ffn_down_exps.weight", turned),
+    r"experts\.gate_up_proj$": turned_gate_and_up(_GATES, _UPS, interleaved=True),
+    r"experts\.down_proj$": as_named(_DOWNS, turned),
     # Of MXFP4, whose rows are in order.
-    r"experts\.gate_up_proj\.weight$": gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight", interleaved=True
-    ),
-    r"experts\.down_proj\.weight$": as_named("{layer}.ffn_down_exps.weight"),
+    r"experts\.gate_up_proj\.weight$": gate_and_up(_GATES, _UPS, interleaved=True),
+    r"experts\.down_proj\.weight$": as_named(_DOWNS),
 }
 GRANITE_MOE: Mapping[str, Move] = {
     **PAIRS,
-    r"block_sparse_moe\.input_linear\.weight$": gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
-    ),
+    r"block_sparse_moe\.input_linear\.weight$": gate_and_up(_GATES, _UPS),
     r"shared_mlp\.input_linear\.weight$": gate_and_up(
         "{layer}.ffn_gate_shexp.weight", "{layer}.ffn_up_shexp.weight"
     ),
 }
 DBRX: Mapping[str, Move] = {
-    r"experts\.mlp\.w1$": as_named("{layer}.ffn_gate_exps.weight", _of_experts),
-    r"experts\.mlp\.v1$": as_named("{layer}.ffn_up_exps.weight", _of_experts),
-    r"experts\.mlp\.w2$": as_named("{layer}.ffn_down_exps.weight", _of_experts_turned),
+    r"experts\.mlp\.w1$": as_named(_GATES, _of_experts),
+    r"experts\.mlp\.v1$": as_named(_UPS, _of_experts),
+    r"experts\.mlp\.w2$": as_named(_DOWNS, _of_experts_turned),
 }
 LLAMA4: Mapping[str, Move] = {
-    r"experts\.gate_up_proj$": turned_gate_and_up(
-        "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
-    ),
-    r"experts\.down_proj$": as_named("{layer}.ffn_down_exps.weight", turned),
+    r"experts\.gate_up_proj$": turned_gate_and_up(_GATES, _UPS),
+    r"experts\.down_proj$": as_named(_DOWNS, turned),
 }
 AFMOE: Mapping[str, Move] = {
     r"mlp\.router\.gate\.weight$": as_named("{layer}.ffn_gate_inp.weight"),
