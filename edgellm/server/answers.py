@@ -133,8 +133,9 @@ async def follow(
     if limits is None or limits == Limits():
         await service.follow(request, read, slot)
         return
-    named = replace(request, request_id=request.request_id or new_id("limited-"))
-    await service.follow(named, _Limited(service, named, limits, read).take, slot)
+    request_id = request.request_id or new_id("limited-")
+    limited = _Limited(service, request_id, limits, read)
+    await service.follow(replace(request, request_id=request_id), limited.take, slot)
 
 
 async def collect(
@@ -199,12 +200,12 @@ class _Limited:
     def __init__(
         self,
         service: Service,
-        request: Request,
+        request_id: str,
         limits: Limits,
         take: Callable[[TokenEvent], None],
     ) -> None:
         self._service = service
-        self._request_id = request.request_id or ""
+        self._request_id = request_id
         self._seconds = math.inf if limits.predict_seconds is None else limits.predict_seconds
         self._watch = IndentWatch(limits.indent)
         self._take = take
