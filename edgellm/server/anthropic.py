@@ -8,7 +8,7 @@ from typing import Any
 from edgellm.dialects import CallPart, Part, Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Step, new_id
+from edgellm.server.answers import Answer, new_id
 from edgellm.server.chat import Chat, prepare
 from edgellm.server.failures import Failure
 from edgellm.server.routes import EVENTS, Call, Family, Put, Reply, Route, Stream, typed_server_sent
@@ -202,20 +202,17 @@ def _stop_reason(event: TokenEvent, has_calls: bool) -> str:
 
 
 async def _events(call: Call, chat: Chat, put: Put) -> None:
-    answer, block, begun = Answer(), _Blocks(), False
+    block = _Blocks()
 
-    def take(step: Step) -> None:
-        nonlocal begun
-        if not begun:
-            begun = True
-            message = _message(chat, new_id("msg_"), Usage(len(chat.request.prompt), 0))
-            put({"type": "message_start", "message": message})
-        answer.take(step)
-        for part in step.parts:
-            for event in block.events(part):
-                put(event)
+    def begin() -> None:
+        message = _message(chat, new_id("msg_"), Usage(len(chat.request.prompt), 0))
+        put({"type": "message_start", "message": message})
 
-    await chat.follow(call.service, take)
+    def take(part: Part) -> None:
+        for event in block.events(part):
+            put(event)
+
+    answer = await chat.tell(call.service, begin, take)
     for event in block.end():
         put(event)
     delta = {

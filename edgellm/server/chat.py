@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from edgellm.dialects import TAIL, Answering, Tools, plan
+from edgellm.dialects import TAIL, Answering, Part, Tools, plan
 from edgellm.dialects.effort import for_harmony
 from edgellm.errors import RequestError
 from edgellm.server.answers import Answer, Limits, Step, collect, follow
@@ -31,6 +31,24 @@ class Chat:
     async def follow(self, service: Service, take: Callable[[Step], None]) -> None:
         """Has `take` called with the steps of all answers, as they come."""
         await follow(service, self.request, take, self.answering.parser, self.limits, self.slot)
+
+    async def tell(
+        self, service: Service, begin: Callable[[], None], take: Callable[[Part], None]
+    ) -> Answer:
+        """The one answer, of whose parts `take` is called with each, after `begin` was once."""
+        answer, has_begun = Answer(), False
+
+        def take_step(step: Step) -> None:
+            nonlocal has_begun
+            if not has_begun:
+                has_begun = True
+                begin()
+            answer.take(step)
+            for part in step.parts:
+                take(part)
+
+        await self.follow(service, take_step)
+        return answer
 
     async def collect(self, service: Service) -> list[Answer]:
         """All answers, finished."""

@@ -5,10 +5,10 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from edgellm.dialects import Tools, read_tools
+from edgellm.dialects import Part, Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Step, new_id
+from edgellm.server.answers import Answer, new_id
 from edgellm.server.chat import Chat, prepare
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.kept_responses import Kept
@@ -213,25 +213,21 @@ def _output(answer: Answer, status: str) -> Iterator[dict[str, Any]]:
 
 async def _events(call: Call, chat: Chat, put: Put) -> None:
     """The events of a response, numbered."""
-    response_id, answer, items = new_id("resp_"), Answer(), Items()
-    numbers, begun = count(), False
+    response_id, items, numbers = new_id("resp_"), Items(), count()
 
     def say(event: dict[str, Any]) -> None:
         put({"type": event.pop("type"), "sequence_number": next(numbers), **event})
 
-    def take(step: Step) -> None:
-        nonlocal begun
-        if not begun:
-            begun = True
-            response = _response(call, chat, response_id, "in_progress", [])
-            say({"type": "response.created", "response": response})
-            say({"type": "response.in_progress", "response": response})
-        answer.take(step)
-        for part in step.parts:
-            for event in items.events(part):
-                say(event)
+    def begin() -> None:
+        response = _response(call, chat, response_id, "in_progress", [])
+        say({"type": "response.created", "response": response})
+        say({"type": "response.in_progress", "response": response})
 
-    await chat.follow(call.service, take)
+    def take(part: Part) -> None:
+        for event in items.events(part):
+            say(event)
+
+    answer = await chat.tell(call.service, begin, take)
     status = _status(answer)
     for event in items.end(status):
         say(event)
