@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader.header import MAGIC
+from edgellm.gguf_loader.reader import quoted
 from edgellm.gguf_loader.types import GGML_TYPES
 from edgellm.new_file import new_file
 
@@ -59,8 +60,11 @@ class NewTensor:
 
 
 def entry(key: str, value: NewValue) -> bytes:
-    """A key with its value as a file has them."""
-    return _text(key) + _value(value)
+    """A key with its value as a file has them. GGUFError for a value that no file can hold."""
+    try:
+        return _text(key) + _value(value)
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise GGUFError(f"the value of {quoted(key)} cannot be written: {error}") from None
 
 
 def write_gguf(

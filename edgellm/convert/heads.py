@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from edgellm.convert.settings import Settings
+from edgellm.errors import GGUFError
 
+_MOST = 1 << 10  # heads of a model
 _BESIDE = re.compile(r"(?:model\.)?mtp\.layers\.(\d+)\.(.+)")
 _ONCE = re.compile(r"(?:model\.)?mtp\.(.+)\.(weight|bias)")
 _BEHIND = re.compile(r"(model\.(?:language_model\.)?layers)\.(\d+)\.(.+)")
@@ -58,7 +60,7 @@ def gguf_name(name: str) -> str | None:
 
 def count_heads(names: Iterable[str], settings: Settings) -> int:
     """How many heads a checkpoint's names have: all that lie beside the model, and behind it as
-    many as config.json says at most."""
+    many as config.json says at most. GGUFError for a number that no model has."""
     layers = settings.layers
     told = settings.optional_integer("num_nextn_predict_layers") or 0
     count = 0
@@ -66,5 +68,8 @@ def count_heads(names: Iterable[str], settings: Settings) -> int:
         moved = behind_layers(name, layers)
         if moved != name or is_of_head(name, layers, told):
             found = _BEHIND.match(moved)
-            count = max(count, int(found[2]) + 1 - layers if found else 0)
+            number = int(found[2]) + 1 - layers if found else 0
+            if number > _MOST:
+                raise GGUFError(f"{name!r} is of head {number}, expected at most {_MOST}")
+            count = max(count, number)
     return count

@@ -28,7 +28,7 @@ def sentence_parts(folder: Path) -> tuple[Keys, dict[str, Weight]]:
     for module in read_optional_list(folder / "modules.json"):
         kind = str(module.get("type", "")).rsplit(".", 1)[-1]
         path = folder / str(module.get("path", ""))
-        if path.resolve().parent not in (folder.resolve(), folder.resolve().parent):
+        if folder.resolve() not in (path.resolve(), path.resolve().parent):
             raise GGUFError(f"{folder / 'modules.json'}: names {path} outside the folder")
         if kind == "Pooling":
             keys["pooling_type"] = POOLINGS.index(_pooling(path))

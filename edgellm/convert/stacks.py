@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import count
 
 from edgellm.convert.moves import layer_of
 from edgellm.convert.weight import Weight, squeezed, stacked
@@ -31,10 +32,10 @@ def stack_experts(tensors: Mapping[str, Weight]) -> dict[str, Weight]:
         new = f"{layer_of(name)}.ffn_{_EXPERT_PARTS[path]}_{kind}.{suffix}"
         found.setdefault(new, {})[int(match[3])] = weight
     for new, experts in found.items():
-        missing = set(range(max(experts) + 1)) - experts.keys()
-        if missing:
+        missing = next(i for i in count() if i not in experts)
+        if missing < len(experts):
             raise next(iter(experts.values())).wrong(
-                f"expert {min(missing)} of {len(experts) + len(missing)} is missing ({new})"
+                f"expert {missing} of {max(experts) + 1} is missing ({new})"
             )
         whole = stacked([experts[i] for i in range(len(experts))])
         rest[new] = squeezed(whole) if whole.columns == 1 else whole

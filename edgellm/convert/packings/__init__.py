@@ -72,10 +72,10 @@ def _method(
     name = packed.config.get("quant_method")
     if name is None and ("load_in_4bit" in packed.config or "load_in_8bit" in packed.config):
         name = "bitsandbytes"
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         raise RequestError(
             f"{checkpoint.folder}: is quantised by {name!r}, which is not known here: expected one "
             f"of {', '.join(METHODS)}, or take the checkpoint that it was made from",
             "folder",
         )
-    return METHODS[str(name)]
+    return METHODS[name]

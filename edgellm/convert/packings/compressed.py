@@ -32,11 +32,9 @@ _FORMATS = (
 
 def weights(packed: Packed) -> Iterator[tuple[str, Weight]]:
     """The matrices of the model."""
-    used = {packed.config.get("format", "dense")}
     groups = packed.config.get("config_groups")
-    for group in groups.values() if isinstance(groups, dict) else ():
-        used.add(group.get("format") or "dense" if isinstance(group, dict) else "dense")
-    for name in used:
+    parts = [packed.config, *(groups.values() if isinstance(groups, dict) else ())]
+    for name in (part.get("format") or "dense" for part in parts if isinstance(part, dict)):
         if name not in _FORMATS:
             raise packed.refuse("format", name, f"one of {', '.join(_FORMATS)}")
     for prefix in packed.names(".weight_packed"):

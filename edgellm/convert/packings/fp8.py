@@ -3,9 +3,8 @@
 Sources: Micikevicius et al. 2022 (E4M3, E5M2); DeepSeek-AI 2024 (DeepSeek-V3), blocks.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from math import prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +45,23 @@ def weights(packed: Packed) -> Iterator[tuple[str, Weight]]:
             raise GGUFError(f"{origin(stored)} is {stored.dtype} and has no scale")
         scale = packed.take(found[0])
         packed.drop(*(f"{prefix}.{other}_scale" for other in ("input", "output", "k", "v")))
-        yield name, scaled(stored, floats(scale), origin(scale), packed.config)
+        yield name, scaled(stored, floats(scale), origin(scale), _block(packed))
     for suffix in (".input_scale", ".k_scale", ".v_scale", ".activation_scale"):
         packed.drop(*(f"{prefix}{suffix}" for prefix in packed.names(suffix)))
+
+
+def _block(packed: Packed) -> tuple[int, int]:
+    """The rows and columns that share a scale, where scales are for blocks."""
+    for name in ("weight_block_size", "block_structure"):
+        given = packed.config.get(name)
+        if given is None:
+            continue
+        if isinstance(given, list) and len(given) == 2:
+            height, width = given
+            if type(height) is type(width) is int and min(height, width) > 0:
+                return height, width
+        raise packed.refuse(name, given, "two whole numbers above zero")
+    return 128, 128
 
 
 def unscaled(stored: Stored) -> Weight:
@@ -59,21 +72,21 @@ def unscaled(stored: Stored) -> Weight:
 
 
 def scaled(
-    stored: Stored, scale: npt.NDArray[np.float32], scale_origin: str, config: Mapping[str, Any]
+    stored: Stored, scale: npt.NDArray[np.float32], scale_origin: str, block: tuple[int, int]
 ) -> Weight:
-    """values * scale, the scale being for all, for rows or for blocks."""
+    """values * scale, the scale being for all, for rows or for blocks of (rows, columns)."""
     if len(stored.shape) < 2:
         raise GGUFError(f"{origin(stored)} has the shape {stored.shape}, expected a matrix")
     table, columns = TABLES[stored.dtype], stored.shape[-1]
     flat = numbers(stored).reshape(-1, columns)
-    factors = _factors(stored, scale, scale_origin, config)
+    factors = _factors(stored, scale, scale_origin, block)
     return from_floats(
         origin(stored), stored.shape, "BF16", lambda rows: table[flat[rows]] * factors(rows)
     )
 
 
 def _factors(
-    stored: Stored, scale: npt.NDArray[np.float32], scale_origin: str, config: Mapping[str, Any]
+    stored: Stored, scale: npt.NDArray[np.float32], scale_origin: str, block: tuple[int, int]
 ) -> Callable[[Indices], Values]:
     """What rows are multiplied with, (indices, columns) or (indices, 1)."""
     *outer, rows, columns = stored.shape
@@ -81,7 +94,7 @@ def _factors(
         return lambda indices: scale.reshape(1, 1)
     if scale.size == prod(outer) * rows and scale.shape[-1] != columns:
         return lambda indices: scale.reshape(-1, 1)[indices]
-    height, width = config.get("weight_block_size") or config.get("block_structure") or (128, 128)
+    height, width = block
     blocks = (*outer, -(-rows // height), -(-columns // width))
     if scale.shape != blocks:
         raise GGUFError(

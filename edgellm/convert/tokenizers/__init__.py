@@ -56,7 +56,7 @@ def _read(source: TokenizerFolder, rule: str | None) -> Tokens:
                 "vocabulary is read from"
             )
         return sentencepiece.read(source)
-    kind = source.model.get("type", "BPE")
+    kind = str(source.model.get("type", "BPE"))
     if kind not in KINDS:
         raise GGUFError(
             f"{source.path}: is a tokenizer of the kind {kind!r}, expected one of "

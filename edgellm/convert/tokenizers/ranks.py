@@ -25,6 +25,7 @@ Ranks = Mapping[bytes, int]
 _LINE = re.compile(rb"([A-Za-z0-9+/]+=*) (\d{1,9})")
 _MOST = 1 << 28  # bytes of a file
 _LONGEST = 1024  # bytes of a token
+_MOST_SPECIAL = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ def _tekken(path: Path) -> Ranked:
             _add(path, ranks, token["token_bytes"], token["rank"])
     except (TypeError, KeyError, AttributeError):
         raise GGUFError(f"{path}: has no tokens with bytes and ranks: it is damaged") from None
+    if type(count) is not int or not 0 <= count <= _MOST_SPECIAL:
+        raise GGUFError(f"{path}: has {count} special tokens, expected at most {_MOST_SPECIAL}")
     special = {i: names.get(i, f"<SPECIAL_{i}>") for i in range(count)}
     return _made(path, ranks, special, _TEKKEN, count)
 

@@ -1,6 +1,5 @@
 """Chat templates and what a folder advises on sampling."""
 
-import math
 from pathlib import Path
 
 from edgellm.convert.checkpoint import read_optional_json
@@ -9,6 +8,7 @@ from edgellm.convert.tokenizers.folder import TokenizerFolder
 from edgellm.errors import GGUFError
 
 _KEY = "tokenizer.chat_template"
+_MOST = 1 << 31  # of what a setting of samplers may be
 # generation_config.json's names, and GGUF's.
 _SAMPLING = {
     "temperature": "temp",
@@ -65,8 +65,7 @@ def sampling_keys(source: TokenizerFolder) -> Keys:
     keys: Keys = {}
     for name, key in _SAMPLING.items():
         value = source.generation.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            continue
-        if math.isfinite(value):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and abs(value) < _MOST:  # nor what is no number
             keys[f"general.sampling.{key}"] = int(value) if name == "top_k" else float(value)
     return keys

@@ -15,7 +15,7 @@ def read(source: TokenizerFolder, rule: str | None) -> Tokens:
     vocab = source.model.get("vocab")
     if not isinstance(vocab, dict) or not all(type(i) is int and i >= 0 for i in vocab.values()):
         raise GGUFError(f"{source.path}: has no vocabulary of tokens and ids")
-    inside = str(source.model.get("continuing_subword_prefix", "##"))
+    inside = str(source.model.get("continuing_subword_prefix") or "##")
     special = {i for i, one in source.added.items() if one.special}
     tokens = {}
     for text, i in [*vocab.items(), *((one.text, i) for i, one in source.added.items())]:
