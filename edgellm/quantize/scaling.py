@@ -80,13 +80,10 @@ def _readers(
 ) -> list[_Reader]:
     """Those that lose something, and of which it is known how they are driven."""
     found = []
+    of_any = next((means[name] for name in fold.readers if name in means), None)
     for name in fold.readers:
-        fmt, known = (
-            by_name(types[name]),
-            next((means[n] for n in fold.readers if n in means), None),
-        )
-        known = means.get(name, known)
-        if fmt.block_size > 1 and known is not None:
+        known = means.get(name, of_any)
+        if by_name(types[name]).block_size > 1 and known is not None:
             values, driven = sample(file, file.tensors[name], known)
             assert driven is not None
             found.append(_Reader(name, values, np.broadcast_to(driven, values.shape), types[name]))

@@ -61,10 +61,8 @@ def converted(
             if importance is not None:
                 weights = importance[matrix if len(importance) > 1 else 0]
             for start in range(0, rows, height):
-                own = None if factors is None else factors.part(matrix * rows + start, height)
-                part = np.array(
-                    stored[matrix, start : start + height]
-                )  # no view of the mapped file
+                part = np.array(stored[matrix, start : start + height])  # no view of the file
+                own = None if factors is None else factors.part(matrix * rows + start, len(part))
                 yield Strip(name, part, source.type_id, target.type_id, own, weights)
 
     waiting: deque[Future[Bytes]] = deque()
