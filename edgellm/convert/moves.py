@@ -120,11 +120,6 @@ def as_column(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     yield name, reshaped(weight, (weight.rows * weight.columns, 1))
 
 
-def decays_as_column(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
-    """Both."""
-    yield from then(decays, as_column)(name, weight, s)
-
-
 def times(factor: float) -> Move:
     """All numbers multiplied."""
     scale = np.float32(factor)

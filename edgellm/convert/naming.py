@@ -21,9 +21,8 @@ _TABLES = (
     "embed_in.weight",
     "tok_embeddings.weight",
 )
-_OWN = re.compile(
-    r"blk\.\d+\.|rope_|altup_|cls\.|hrm\.|output\.weight"
-)  # names that are GGUF's already
+# Names that are GGUF's already.
+_OWN = re.compile(r"blk\.\d+\.|rope_|altup_|cls\.|hrm\.|output\.weight")
 # No part of any model: what follows from settings.
 _CACHES = (r"rotary_emb\.inv_freq$", r"\.rotary_emb\.")
 

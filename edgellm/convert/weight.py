@@ -23,13 +23,9 @@ Values = npt.NDArray[np.float32]
 Shape = tuple[int, ...]
 
 FLOATS = ("F32", "F16", "BF16")
-_WHOLE = {
-    "BOOL": "u1",
-    "I8": "i1",
-    "U8": "u1",
-    "I16": "<i2",
-    "I32": "<i4",
-    "I64": "<i8",
+# Other numbers, which become F32: numpy's names.
+_OTHERS = {
+    **{"BOOL": "u1", "U8": "u1", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"},
     "F64": "<f8",
 }
 STRIP = 1 << 20  # numbers converted at a time
@@ -64,18 +60,18 @@ class Weight:
 
 
 def from_stored(stored: Stored) -> Weight:
-    """A tensor of a file as it is; whole numbers become F32."""
+    """A tensor of a file as it is; numbers that no matrix is made of become F32."""
     origin = f"{stored.path}: tensor {stored.name!r}"
     columns = stored.shape[-1] if len(stored.shape) > 1 else 1
+    shape = stored.shape or (1,)
     if stored.dtype in FLOATS:
         width = columns * by_name(stored.dtype).type_size
         matrix = stored.data.reshape(-1, width)
-        shape = stored.shape or (1,)
         return Weight(origin, shape, stored.dtype, stored.dtype, lambda rows: matrix[rows])
-    if stored.dtype not in _WHOLE:
+    if stored.dtype not in _OTHERS:
         raise GGUFError(f"{origin} is {stored.dtype}, expected one of {', '.join(FLOATS)}")
-    numbers = stored.data.view(_WHOLE[stored.dtype]).reshape(-1, columns)
-    return from_floats(origin, stored.shape, "F32", lambda rows: numbers[rows].astype(np.float32))
+    numbers = stored.data.view(_OTHERS[stored.dtype]).reshape(-1, columns)
+    return from_floats(origin, shape, "F32", lambda rows: numbers[rows].astype(np.float32))
 
 
 def from_floats(

@@ -22,17 +22,8 @@ Watch = Callable[[int, int, str], None]  # (bytes written, bytes in all, name)
 AUTO = "auto"
 # What a file's types are as general.file_type: "mostly" that.
 FILE_TYPES = {
-    **{
-        "F32": 0,
-        "F16": 1,
-        "Q4_0": 2,
-        "Q4_1": 3,
-        "Q8_0": 7,
-        "BF16": 32,
-        "TQ2_0": 37,
-        "MXFP4": 38,
-        "NVFP4": 39,
-    }
+    **{"F32": 0, "F16": 1, "BF16": 32, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7},
+    **{"TQ2_0": 37, "MXFP4": 38, "NVFP4": 39},
 }
 TYPES = (AUTO, "F32", "F16", "BF16", "Q8_0")
 # Small matrices that are not multiplied with, or that choose: as GGUF files have them.
@@ -92,11 +83,10 @@ def write_converted(
 
 def _most(tensors: tuple[Planned, ...]) -> str:
     """The type of most numbers."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for planned in tensors:
-        numbers = planned.weight.rows * planned.weight.columns
-        counts[planned.type] = counts.get(planned.type, 0) + numbers
-    return max(counts, key=lambda name: counts[name])
+        counts[planned.type] += planned.weight.rows * planned.weight.columns
+    return max(counts, key=counts.__getitem__)
 
 
 def _type(name: str, weight: Weight, type_name: str) -> str:

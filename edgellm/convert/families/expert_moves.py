@@ -1,6 +1,6 @@
 """What becomes of experts that families store in ways of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from edgellm.convert.families.family import EXPERTS, PAIRS
 from edgellm.convert.moves import (
@@ -31,18 +31,20 @@ _GATES, _UPS = "{layer}.ffn_gate_exps.weight", "{layer}.ffn_up_exps.weight"
 _DOWNS = "{layer}.ffn_down_exps.weight"
 
 
-def _either_way_gate_and_up(name: str, weight: Weight, s: Settings) -> list[Named]:
-    """Qwen 3 VL's are stored by columns, unless they are saved anew."""
-    width = 2 * s.integer("moe_intermediate_size")
-    is_plain = weight.shape[-2:] == (width, s.hidden_size) and width != s.hidden_size
-    split = gate_and_up if is_plain else turned_gate_and_up
-    return list(split(_GATES, _UPS)(name, weight, s))
+def _is_by_rows(weight: Weight, rows: int, columns: int) -> bool:
+    """Qwen 3 VL's experts are stored by columns, unless they are saved anew; so are squares."""
+    return weight.shape[-2:] == (rows, columns) and rows != columns
 
 
-def _either_way_down(name: str, weight: Weight, s: Settings) -> list[Named]:
-    width = s.integer("moe_intermediate_size")
-    is_plain = weight.shape[-2:] == (s.hidden_size, width) and width != s.hidden_size
-    return list(as_named(_DOWNS, None if is_plain else turned)(name, weight, s))
+def _either_way_gate_and_up(name: str, weight: Weight, s: Settings) -> Iterable[Named]:
+    rows = 2 * s.integer("moe_intermediate_size")
+    split = gate_and_up if _is_by_rows(weight, rows, s.hidden_size) else turned_gate_and_up
+    return split(_GATES, _UPS)(name, weight, s)
+
+
+def _either_way_down(name: str, weight: Weight, s: Settings) -> Iterable[Named]:
+    by_rows = _is_by_rows(weight, s.hidden_size, s.integer("moe_intermediate_size"))
+    return as_named(_DOWNS, None if by_rows else turned)(name, weight, s)
 
 
 GPT_OSS: Mapping[str, Move] = {

@@ -13,6 +13,7 @@ from edgellm.convert.families.dense import (
     hunyuan,
     qwen2,
     qwen3vl,
+    windowed,
     with_sections,
 )
 from edgellm.convert.families.expert_moves import (
@@ -32,10 +33,6 @@ _KINDS = ("sliding_attention", "full_attention")
 _MAVERICK = 128  # experts of the Llama 4 without norms of queries and keys
 SOFTMAX, SIGMOID = 1, 2  # numbers of expert_gating_func
 NAMED = {r"e_score_correction_bias$": as_named("{layer}.exp_probs_b.bias", without_ones)}
-
-
-def _mixtral(s: Settings) -> Keys:
-    return decoder(s) | windows(s)
 
 
 def groups(s: Settings) -> Keys:
@@ -111,10 +108,6 @@ def _hunyuan(s: Settings) -> Keys:
         "expert_feed_forward_length": s.integer("intermediate_size"),
         "expert_shared_feed_forward_length": s.integer("intermediate_size"),
     }
-
-
-def _mellum(s: Settings) -> Keys:
-    return decoder(s) | windows(s)
 
 
 def _exaone(s: Settings) -> Keys:
@@ -196,7 +189,7 @@ _llama4_row = Family("llama4", _llama4, LLAMA4, INNER, VISION)
 ROWS: Mapping[str, Family] = {
     "AfmoeForCausalLM": Family("afmoe", _afmoe, AFMOE),
     "Cohere2MoeForCausalLM": Family("cohere2moe", _cohere2moe, EXPERTS, names_of=("qwen2moe",)),
-    "MellumForCausalLM": Family("mellum", _mellum, EXPERTS, names_of=("qwen3moe",)),
+    "MellumForCausalLM": Family("mellum", windowed, EXPERTS, names_of=("qwen3moe",)),
     "DbrxForCausalLM": Family("dbrx", _dbrx, DBRX),
     "ExaoneMoeForCausalLM": Family("exaone-moe", _exaone, {**EXPERTS, **NAMED}),
     "HunYuanMoEV1ForCausalLM": Family("hunyuan-moe", _hunyuan, EXPERTS),
@@ -217,7 +210,7 @@ ROWS: Mapping[str, Family] = {
     "GptOssForCausalLM": Family("gpt-oss", _gpt_oss, GPT_OSS),
     "GraniteMoeForCausalLM": Family("granitemoe", _granitemoe, GRANITE_MOE),
     "GraniteMoeSharedForCausalLM": Family("granitemoe", _granitemoe, GRANITE_MOE),
-    "MixtralForCausalLM": Family("llama", _mixtral, {**PAIRS, **EXPERTS}),
+    "MixtralForCausalLM": Family("llama", windowed, {**PAIRS, **EXPERTS}),
     "OlmoeForCausalLM": Family("olmoe", _olmoe, EXPERTS),
     "Qwen2MoeForCausalLM": Family("qwen2moe", _qwen2moe, EXPERTS),
     "Qwen3MoeForCausalLM": Family("qwen3moe", _qwen2moe, EXPERTS),

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from edgellm.convert.families.dense import clamp
+from edgellm.convert.families.dense import clamp, windowed
 from edgellm.convert.families.family import TIED, Family
-from edgellm.convert.keys import Keys, common, decoder, windows
+from edgellm.convert.keys import Keys, common, decoder
 from edgellm.convert.moves import Named, by_group, by_head, turned, unchanged
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight
@@ -14,10 +14,6 @@ from edgellm.convert.weight import Weight
 def _wide(s: Settings) -> Keys:
     """Feed-forward blocks are four times as wide unless a setting says otherwise."""
     return {"feed_forward_length": 4 * s.hidden_size} | common(s)
-
-
-def _phi(s: Settings) -> Keys:
-    return decoder(s)
 
 
 def _bloom(s: Settings) -> Keys:
@@ -73,10 +69,6 @@ def _stablelm(s: Settings) -> Keys:
     return decoder(s) | {"use_parallel_residual": s.flag("use_parallel_residual", False)}
 
 
-def _starcoder2(s: Settings) -> Keys:
-    return decoder(s) | windows(s)
-
-
 MASKS = (r"\.attn\.(masked_)?bias$", r"\.attention\.(masked_)?bias$", r"\.rotary_emb\.")
 
 ROWS: Mapping[str, Family] = {
@@ -107,7 +99,7 @@ ROWS: Mapping[str, Family] = {
     ),
     "GPTNeoXForCausalLM": Family("gptneox", _gptneox, {r"query_key_value": by_head}, left=MASKS),
     "MptForCausalLM": Family("mpt", _mpt, defaults=TIED),
-    "PhiForCausalLM": Family("phi2", _phi),
+    "PhiForCausalLM": Family("phi2"),
     "StableLmForCausalLM": Family("stablelm", _stablelm),
-    "Starcoder2ForCausalLM": Family("starcoder2", _starcoder2, defaults=TIED),
+    "Starcoder2ForCausalLM": Family("starcoder2", windowed, defaults=TIED),
 }

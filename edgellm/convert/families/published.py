@@ -17,7 +17,7 @@ from edgellm.convert.families.family import EXPERTS, PAIRS, Family
 from edgellm.convert.families.older import ROWS as OLDER
 from edgellm.convert.families.recurrent import ROWS as RECURRENT
 from edgellm.convert.keys import Keys, decoder
-from edgellm.convert.moves import Named, as_named, in_turn
+from edgellm.convert.moves import Named, as_named, in_turn, layer_of
 from edgellm.convert.settings import Settings
 from edgellm.convert.weight import Weight, from_array, parts
 
@@ -90,9 +90,9 @@ def _chatglm_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def _fused(name: str, weight: Weight, s: Settings) -> Iterator[Named]:
     """Queries, keys and values in one matrix, under names of their own."""
     kv = s.kv_heads * s.head_dim
-    layer, suffix = name.split("layers.")[1].split(".")[0], name.rsplit(".", 1)[1]
+    layer, suffix = layer_of(name), name.rsplit(".", 1)[1]
     for part, one in zip("qkv", parts(weight, [s.heads * s.head_dim, kv, kv]), strict=True):
-        yield f"blk.{layer}.attn_{part}.{suffix}", one
+        yield f"{layer}.attn_{part}.{suffix}", one
 
 
 _llama = DENSE["LlamaForCausalLM"]

@@ -16,8 +16,8 @@ from edgellm.convert.moves import (
     as_column,
     as_named,
     decays,
-    decays_as_column,
     gate_and_up,
+    then,
     without_ones,
 )
 from edgellm.convert.settings import Settings
@@ -218,7 +218,7 @@ MAMBA: Mapping[str, Move] = {
     r"conv1d\.weight$": without_ones,
 }
 MAMBA2: Mapping[str, Move] = {
-    r"\.A_log$": as_named("{layer}.ssm_a", decays_as_column),
+    r"\.A_log$": as_named("{layer}.ssm_a", then(decays, as_column)),
     r"\.D$": as_named("{layer}.ssm_d", as_column),
     r"\.dt_bias$": as_named("{layer}.ssm_dt.bias"),
     r"conv1d\.weight$": without_ones,

@@ -18,7 +18,6 @@ from edgellm.errors import GGUFError
 
 UNIGRAM, BPE = 1, 2
 _MOST = 1 << 28  # bytes of a file
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 
 
@@ -110,7 +109,10 @@ def _signed(value: int) -> int:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
-    """The fields of a message: number and value."""
+    """The fields of a message: number and value.
+
+    Kinds: 0 a number of variable length, 1 eight bytes, 2 a length and bytes, 5 a float.
+    """
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

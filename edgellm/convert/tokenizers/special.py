@@ -16,6 +16,7 @@ _ROLES = {
     "cls": "cls",
     "mask": "mask",
 }
+_PROCESSORS = ("TemplateProcessing", "RobertaProcessing", "BertProcessing")
 _BEYOND = ("eot", "eom")  # keys for more tokens that end a generation
 
 
@@ -59,9 +60,6 @@ def _id(source: TokenizerFolder, role: str, ids: Mapping[str, int], size: int) -
 def _has_template(source: TokenizerFolder) -> bool:
     steps = source.steps("post_processor")
     return any(step.get("type") in _PROCESSORS for step in steps)
-
-
-_PROCESSORS = ("TemplateProcessing", "RobertaProcessing", "BertProcessing")
 
 
 def _around(source: TokenizerFolder, ids: Mapping[str, int]) -> tuple[int | None, int | None]:
