@@ -105,6 +105,7 @@ def _factors(
 
     def of_rows(indices: Indices) -> Values:
         matrix, row = indices // rows, indices % rows
-        return flat[matrix * blocks[-2] + row // height][:, across]
+        found: Values = flat[matrix * blocks[-2] + row // height][:, across]
+        return found
 
     return of_rows

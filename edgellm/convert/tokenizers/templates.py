@@ -65,7 +65,8 @@ def sampling_keys(source: TokenizerFolder) -> Keys:
     keys: Keys = {}
     for name, key in _SAMPLING.items():
         value = source.generation.get(name)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if is_number and abs(value) < _MOST:  # nor what is no number
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        if abs(value) < _MOST:  # nor what is no number
             keys[f"general.sampling.{key}"] = int(value) if name == "top_k" else float(value)
     return keys
