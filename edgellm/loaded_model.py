@@ -185,6 +185,7 @@ class LoadedModel:
             trained_context=self._file.integer(f"{architecture}.context_length"),
             hidden_size=self._file.integer(f"{architecture}.embedding_length"),
             tool_template=self.chat_template.variants.get("tool_use"),
+            tokenizer=tokenizer.model,
             control_marks=self._control_marks,
         )
 

@@ -218,7 +218,7 @@ class ModelDetails:
     fill-in-the-middle token ids by role (prefix, suffix, middle, pad, repository, file_separator),
     those that the model has. eog_ids: tokens that end a generation. size: bytes of all tensors.
     quantization: the type that most weights have. trained_context: tokens; hidden_size: elements;
-    None where the file does not say.
+    None where the file does not say. tokenizer: the file's name for its kind.
     """
 
     name: str
@@ -236,6 +236,7 @@ class ModelDetails:
     trained_context: int | None
     hidden_size: int | None
     tool_template: str | None = None
+    tokenizer: str = "none"
     control_marks: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -18,6 +18,17 @@ from edgellm.types import SamplingParams, TokenEvent
 
 T = TypeVar("T")
 
+_JSON_NAMES: Mapping[type, str] = {
+    str: "text",
+    bytes: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    tuple: "a list",
+    NoneType: "null",
+}
+
 
 def encode(value: Any) -> Any:
     """A dataclass, or what its fields hold, as a JSON value."""
@@ -112,9 +123,26 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         return value
     elif kind in (int, float) and isinstance(value, (int, kind)) and not isinstance(value, bool):
         return value
-    name = getattr(kind, "__name__", str(kind)) if origin is None else str(kind)
-    found = "null" if value is None else f"of type {type(value).__name__}"
-    raise RequestError(f"{where} is {found}; {name} is expected", where.rpartition(".")[2])
+    raise RequestError(
+        f"{where} is {json_name(type(value))}; {_expected(kind)} is expected",
+        where.rpartition(".")[2],
+    )
+
+
+def json_name(kind: type) -> str:
+    """What JSON calls the values of a type."""
+    return _JSON_NAMES.get(kind, "an object")
+
+
+def _expected(kind: Any) -> str:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_expected, args)))
+    if origin is Literal:
+        return " or ".join(map(repr, args))
+    if origin is tuple and args[1:] == (...,):
+        return f"a list, each item {_expected(args[0])},"
+    return json_name(origin or kind)
 
 
 def _decode_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:

@@ -32,6 +32,7 @@ Outbox = list[TokenEvent | Exception]
 class ByteTokenizer:
     """One token per byte."""
 
+    model = "none"
     eog_ids = frozenset({EOG})
     bos_id, eos_id = BOS, EOG
     add_bos = True

@@ -67,6 +67,7 @@ class Answer:
     event: TokenEvent | None = None
     reasoning_tokens: int = 0
     _unread_tokens: int = 0  # nothing is certain of them yet
+    _begun: float = field(default_factory=time.monotonic)  # with its first token
 
     @property
     def last(self) -> TokenEvent:
@@ -80,6 +81,10 @@ class Answer:
     @property
     def timings(self) -> Timings:
         return self.last.timings or Timings(0.0, 0.0, 0.0)
+
+    def timings_so_far(self) -> Mapping[str, Any]:
+        """As llama.cpp reports them while the answer is written."""
+        return _predicted(len(self.token_ids), time.monotonic() - self._begun)
 
     def take(self, step: Step) -> None:
         event = step.event
@@ -176,7 +181,6 @@ def llama_timings(usage: Usage, timings: Timings) -> Mapping[str, Any]:
     """Counts and times as llama.cpp reports them."""
     computed = usage.prompt_tokens - usage.cached_tokens
     prompt_ms = 1000 * max(0.0, timings.first_token - timings.queued)
-    predicted_ms = 1000 * timings.decode
     drafts = {"draft_n": usage.drafted_tokens, "draft_n_accepted": usage.accepted_tokens}
     return {
         "cache_n": usage.cached_tokens,
@@ -184,13 +188,19 @@ def llama_timings(usage: Usage, timings: Timings) -> Mapping[str, Any]:
         "prompt_ms": prompt_ms,
         "prompt_per_token_ms": prompt_ms / max(1, computed),
         "prompt_per_second": 1000 * computed / prompt_ms if prompt_ms else 0.0,
-        "predicted_n": usage.completion_tokens,
-        "predicted_ms": predicted_ms,
-        "predicted_per_token_ms": predicted_ms / max(1, usage.completion_tokens),
-        "predicted_per_second": 1000 * usage.completion_tokens / predicted_ms
-        if predicted_ms
-        else 0.0,
+        **_predicted(usage.completion_tokens, timings.decode),
         **(drafts if usage.drafted_tokens else {}),
+    }
+
+
+def _predicted(count: int, seconds: float) -> Mapping[str, Any]:
+    """seconds: from the first token to the last, in which all but the first were computed."""
+    milliseconds = 1000 * seconds
+    return {
+        "predicted_n": count,
+        "predicted_ms": milliseconds,
+        "predicted_per_token_ms": milliseconds / max(1, count - 1),
+        "predicted_per_second": max(0, count - 1) / seconds if seconds else 0.0,
     }
 
 

@@ -10,6 +10,7 @@ from edgellm.server import (
     embeddings,
     llama_completion,
     llama_cpp,
+    llama_props,
     llama_slots,
     native,
     ollama,
@@ -38,6 +39,7 @@ _OPENAI = Family(
 _LLAMA_CPP = Family(
     (
         *llama_cpp.ROUTES,
+        *llama_props.ROUTES,
         *embeddings.LLAMA_CPP_ROUTES,
         *llama_completion.ROUTES,
         *llama_slots.ROUTES,

@@ -27,9 +27,15 @@ async def openai_embeddings(call: Call) -> Reply:
             f"encoding_format is {form!r}: float or base64 is expected", "encoding_format"
         )
     info, found = await _embedded(call, _given(call, "input"))
+    named = {"encoding_format": form} if form == "base64" else {}
     data = [
-        {"object": "embedding", "index": i, "embedding": embedding_as(_vector(call, e), form)}
-        for i, e in enumerate(found)
+        {
+            "object": "embedding",
+            "index": i,
+            "embedding": embedding_as(_vector(call, embedding), form),
+            **named,
+        }
+        for i, embedding in enumerate(found)
     ]
     return {"object": "list", "model": info.name, "data": data, "usage": _usage(found)}
 

@@ -31,6 +31,7 @@ from edgellm.server.routes import (
     to_json,
 )
 from edgellm.server.service import Service
+from edgellm.wire import json_name
 
 _log = logging.getLogger("edgellm.server")
 
@@ -85,7 +86,9 @@ class _Answer:
             if route is None:
                 method = self._scope["method"]
                 self._allowed = _allowed(methods)
-                raise Refusal(405, "invalid_request_error", f"{method} is not {_either(methods)}")
+                raise Refusal(
+                    405, "invalid_request_error", f"{method} is not allowed: use {_either(methods)}"
+                )
             fields = await self._fields(route.list_as)
             call = Call(
                 self._service,
@@ -260,7 +263,7 @@ def _parsed(body: bytes, list_as: str | None = None) -> Mapping[str, Any]:
     if list_as is not None and isinstance(value, list):
         return {list_as: value}
     if not isinstance(value, dict):
-        raise RequestError(f"the body is a JSON {type(value).__name__}; an object is expected")
+        raise RequestError(f"the body is {json_name(type(value))}; an object is expected")
     return value
 
 
@@ -275,4 +278,4 @@ def _allowed(methods: Any) -> bytes:
 
 
 def _either(methods: Any) -> str:
-    return " or ".join(sorted(methods)) + " here"
+    return " or ".join(sorted(methods))

@@ -1,7 +1,7 @@
 """llama.cpp's completion and infill routes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ from edgellm.errors import RequestError
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Limits, Step, collect, follow, llama_timings
 from edgellm.server.llama_cpp import llama_cpp_error
+from edgellm.server.llama_settings import generation_settings
 from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import entries
 from edgellm.server.prompts import (
@@ -107,7 +108,8 @@ async def _reply(
             content, tokens = answer.content, answer.token_ids
             whole = {"content": content, "tokens": tokens if _wants_tokens(call) else []}
             probabilities = _probabilities(job, answer.logprobs)
-            found.append(_selected(call, {**whole, **_ending(job, answer), **probabilities}))
+            ending = _ending(call, job, answer)
+            found.append(_selected(call, {**whole, **ending, **probabilities}))
     return found[0] if len(found) == 1 else found
 
 
@@ -119,40 +121,49 @@ async def _chunks(call: Call, jobs: Sequence[_Job], put: Put) -> None:
 
 @dataclass
 class _Chunks:
-    """The chunks of the answers to one prompt."""
+    """The chunks of the answers to one prompt. told: how many tokens of each were in chunks."""
 
     call: Call
     job: _Job
     put: Put
     answers: dict[int, Answer] = field(default_factory=dict)
+    told: dict[int, int] = field(default_factory=dict)
 
     def take(self, step: Step) -> None:
-        event, job = step.event, self.job
+        event = step.event
         answer = self.answers.setdefault(event.index, Answer())
         answer.take(step)
-        if not step.text and not event.logprobs and event.finish_reason is None:
-            return
+        if step.text or event.logprobs:
+            self._say(step, answer)
+        if event.finish_reason is not None:  # in a chunk of its own: some clients look no further
+            self._put(answer, event, {"content": "", **_ending(self.call, self.job, answer)})
+
+    def _say(self, step: Step, answer: Answer) -> None:
+        event, prompt = step.event, self.job.request.prompt
         chunk = {
-            "index": job.index + event.index,
             "content": step.text,
-            "tokens": list(event.token_ids),
             "stop": False,
-            "id_slot": job.slot,
+            "id_slot": self.job.slot,
             "tokens_predicted": len(answer.token_ids),
-            "tokens_evaluated": 0,
+            "tokens_evaluated": 0 if isinstance(prompt, str) else len(prompt),
         }
         if event.logprobs:
-            chunk.update(_probabilities(job, event.logprobs))
-        if event.finish_reason is not None:
-            chunk.update(_ending(job, answer))
-        elif f.read(self.call.fields, "timings_per_token", bool, False):
-            chunk["timings"] = {"predicted_n": len(answer.token_ids)}
-        self.put(_selected(self.call, chunk))
+            chunk.update(_probabilities(self.job, event.logprobs))
+        if f.read(self.call.fields, "timings_per_token", bool, False):
+            chunk["timings"] = answer.timings_so_far()
+        self._put(answer, event, chunk)
+
+    def _put(self, answer: Answer, event: TokenEvent, chunk: dict[str, Any]) -> None:
+        tokens = answer.token_ids[self.told.get(event.index, 0) :]
+        self.told[event.index] = len(answer.token_ids)
+        index = self.job.index + event.index
+        self.put(_selected(self.call, {"index": index, "tokens": tokens, **chunk}))
 
 
-def _ending(job: _Job, answer: Answer) -> dict[str, Any]:
-    """What is told with the last piece of an answer."""
+def _ending(call: Call, job: _Job, answer: Answer) -> dict[str, Any]:
+    """What is told at the end of an answer."""
     event, usage = answer.last, answer.usage
+    unread = min(1, usage.completion_tokens)  # the last token was never run through the model
     return {
         "index": job.index + event.index,
         "id_slot": job.slot,
@@ -160,8 +171,8 @@ def _ending(job: _Job, answer: Answer) -> dict[str, Any]:
         "model": job.info.name,
         "tokens_predicted": usage.completion_tokens,
         "tokens_evaluated": usage.prompt_tokens,
-        "tokens_cached": usage.prompt_tokens + usage.completion_tokens,
-        "generation_settings": generation_settings(job.request.params),
+        "tokens_cached": usage.prompt_tokens + usage.completion_tokens - unread,
+        "generation_settings": generation_settings(job.request.params, call.fields),
         "prompt": job.request.prompt if isinstance(job.request.prompt, str) else "",
         "has_new_line": "\n" in answer.content,
         "truncated": bool(job.cut),
@@ -175,20 +186,6 @@ def _stop_type(event: TokenEvent) -> str:
     if event.finish_reason == "stop":
         return "eos" if event.stop is None else "word"
     return _STOP_TYPES[event.finish_reason]
-
-
-def generation_settings(params: SamplingParams) -> dict[str, Any]:
-    """The parameters under llama.cpp's names for them."""
-    settings = {name: value for name, value in asdict(params).items() if name != "logit_bias"}
-    return {
-        **settings,
-        "n_predict": -1 if params.max_tokens is None else params.max_tokens,
-        "seed": -1 if params.seed is None else params.seed,
-        "n_probs": params.logprobs or 0,
-        "stop": list(params.stop),
-        "samplers": list(params.samplers),
-        "grammar": params.grammar or "",
-    }
 
 
 def _probabilities(job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from edgellm.server.metrics import exposition
 from edgellm.server.prompts import refuse_long
 from edgellm.server.routes import Call, Plain, Reply, Route, refused
 from edgellm.server.service import RETRY_AFTER
-from edgellm.types import Message, SamplingParams
-from edgellm.version import __version__
+from edgellm.types import Message
 
 _METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -34,30 +33,6 @@ async def health(call: Call) -> Reply:
     if call.service.is_loading:
         raise Refusal(503, "unavailable_error", "Loading model", RETRY_AFTER)
     return {"status": "ok"}
-
-
-async def props(call: Call) -> Reply:
-    info = await call.service.model(call.query.get("model"))
-    details = await call.service.client.details(info.name)
-    params = SamplingParams(**info.sampling)
-    settings = {name: getattr(params, name) for name in ("temperature", "top_k", "top_p", "min_p")}
-    return {
-        "default_generation_settings": {
-            "id": 0,
-            "n_ctx": info.context_length,
-            "is_processing": False,
-            "params": {**settings, "n_predict": -1, "samplers": list(params.samplers)},
-        },
-        "total_slots": info.max_num_seqs,
-        "model_alias": info.name,
-        "model_path": info.name,
-        "modalities": {"vision": False, "audio": False},
-        "chat_template": details.chat_template,
-        "bos_token": details.bos_text,
-        "eos_token": details.eos_text,
-        "build_info": f"edgellm-{__version__}",
-        "is_sleeping": False,
-    }
 
 
 async def metrics(call: Call) -> Reply:
@@ -121,7 +96,7 @@ async def scale_adapters(call: Call) -> Reply:
     scales = f.adapters(call.fields, info, {})
     if scales is not None:
         call.service.scales[info.name] = scales
-    return await lora_adapters(call)
+    return {"success": True}
 
 
 async def load_model(call: Call) -> Reply:
@@ -142,7 +117,6 @@ _TOKENIZE = ("model", "content", "add_special", "parse_special", "with_pieces")
 ROUTES = (
     Route("GET", "/health", health, public=True),
     Route("GET", "/v1/health", health, public=True),
-    Route("GET", "/props", props),
     Route("GET", "/metrics", metrics),
     Route("POST", "/tokenize", tokenize, takes=_TOKENIZE),
     Route("POST", "/detokenize", detokenize, takes=("model", "tokens")),
@@ -157,7 +131,6 @@ ROUTES = (
     Route("POST", "/lora-adapters", scale_adapters, takes=("lora",), list_as="lora"),
     Route("POST", "/models/load", load_model, takes=("model",)),
     Route("POST", "/models/unload", unload_model, takes=("model",)),
-    refused("POST", "/props", "properties are set when the server is started"),
     refused("POST", "/audio/transcriptions", _HEARD),
     refused("POST", "/v1/audio/transcriptions", _HEARD),
 )

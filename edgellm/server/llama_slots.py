@@ -29,7 +29,12 @@ async def slots(call: Call) -> Reply:
     if call.query.get("fail_on_no_slot") and running >= info.max_num_seqs:
         raise Refusal(503, "unavailable_error", "no slot available", 1)
     return [
-        {"id": i, "n_ctx": info.context_length, "is_processing": i < running}
+        {
+            "id": i,
+            "n_ctx": info.context_length,
+            "speculative": False,
+            "is_processing": i < running,
+        }
         for i in range(info.max_num_seqs)
     ]
 

@@ -24,8 +24,18 @@ async def _rows(service: Service) -> list[_Row]:
     free = sum(sum(s.blocks_free) for s in stats)
     generated = totals.generated_tokens
     return [
-        ("prompt_tokens_total", "counter", "Prompt tokens read.", totals.prompt_tokens),
-        ("prompt_tokens_cached_total", "counter", "Of them in the cache.", totals.cached_tokens),
+        (
+            "prompt_tokens_total",
+            "counter",
+            "Prompt tokens computed.",
+            totals.prompt_tokens - totals.cached_tokens,
+        ),
+        (
+            "prompt_tokens_cached_total",
+            "counter",
+            "Prompt tokens found in the cache.",
+            totals.cached_tokens,
+        ),
         ("prompt_seconds_total", "counter", "Time spent reading prompts.", totals.prompt_seconds),
         ("tokens_predicted_total", "counter", "Tokens written.", generated),
         (
@@ -35,6 +45,24 @@ async def _rows(service: Service) -> list[_Row]:
             totals.decode_seconds,
         ),
         ("n_decode_total", "counter", "Steps of the engine.", steps),
+        (
+            "n_tokens_max",
+            "counter",
+            "Tokens of the longest prompt with its answer.",
+            totals.longest,
+        ),
+        (
+            "spec_decode_num_draft_tokens_total",
+            "counter",
+            "Tokens guessed ahead.",
+            totals.drafted_tokens,
+        ),
+        (
+            "spec_decode_num_accepted_tokens_total",
+            "counter",
+            "Tokens guessed rightly.",
+            totals.accepted_tokens,
+        ),
         ("prompt_tokens_seconds", "gauge", "Prompt tokens per second.", totals.prompt_rate or 0.0),
         (
             "predicted_tokens_seconds",

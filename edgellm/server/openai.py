@@ -23,6 +23,8 @@ RENAMED = {
     "guided_regex": "regex",
     "guided_choice": "choices",
 }
+# llama.cpp's numbers for kinds of tokenizers (llama_vocab_type).
+_VOCAB_TYPES = {"llama": 1, "gpt2": 2, "gemma4": 2, "bert": 3, "t5": 4, "rwkv": 5}
 
 
 def openai_error(failure: Failure) -> Mapping[str, Any]:
@@ -63,14 +65,18 @@ async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:
     details = await call.service.client.details(info.name)
     return {
         **_named(call, info.name),
+        "aliases": [info.name],
+        "tags": [],
         "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
         "meta": {
+            "vocab_type": _VOCAB_TYPES.get(details.tokenizer, 0),
             "n_vocab": info.vocab_size,
             "n_ctx": info.context_length,
             "n_ctx_train": details.trained_context or info.context_length,
             "n_embd": details.hidden_size or 0,
             "n_params": details.parameters,
             "size": details.size,
+            "ftype": details.quantization,
         },
     }
 

@@ -89,6 +89,7 @@ async def _chunks(call: Call, chat: Chat, put: Put) -> None:
         "model": chat.info.name,
         "system_fingerprint": "edgellm",
     }
+    is_timed = f.read(call.fields, "timings_per_token", bool, False)
     answers: dict[int, Answer] = {}
     said: dict[int, TextFrame] = {}  # by answer: nearly all pieces are text alone
 
@@ -99,15 +100,16 @@ async def _chunks(call: Call, chat: Chat, put: Put) -> None:
             said[index] = _said(head, index)
             put({**head, "choices": [_delta(index, {"role": "assistant", "content": ""})]})
         answers[index].take(step)
-        text = step.plain
+        text = None if is_timed else step.plain
         if text is not None:
             put(said[index](text))
             return
+        timings = {"timings": answers[index].timings_so_far()} if is_timed else {}
         logprobs = None
         if step.event.logprobs:
             logprobs = _content_logprobs(step.event.logprobs)
         for part in step.parts:
-            put({**head, "choices": [_delta(index, _delta_of(part), logprobs)]})
+            put({**head, "choices": [_delta(index, _delta_of(part), logprobs)], **timings})
             logprobs = None
         if logprobs is not None:
             put({**head, "choices": [_delta(index, {}, logprobs)]})
@@ -194,7 +196,7 @@ _TAKES = (
         "enable_thinking",
         "thinking",
     ),
-    *("id_slot", *TAKES, *RUN_FIELDS),
+    *("id_slot", "timings_per_token", *TAKES, *RUN_FIELDS),
 )
 ROUTES = tuple(
     Route("POST", path + more, handler, takes=_TAKES, needs=("messages",), samples=True)

@@ -107,6 +107,7 @@ async def _chunks(
     put: Put,
 ) -> None:
     options = f.read(call.fields, "stream_options", dict[str, Any], {})
+    is_timed = f.read(call.fields, "timings_per_token", bool, False)
     head = {
         "id": new_id("cmpl-"),
         "object": "text_completion",
@@ -116,7 +117,7 @@ async def _chunks(
     }
     usages, first = [], 0
     for echo, request in zip(await _echo(call, info, requests), requests, strict=True):
-        chunks = _Chunks(put, head, first, request, echo, cut)
+        chunks = _Chunks(put, head, first, request, echo, cut, is_timed)
         await follow(call.service, request, chunks.take, limits=limits, slot=slot)
         first += request.params.n
         usages.append(usage_of(total(list(chunks.answers.values()))))
@@ -134,6 +135,7 @@ class _Chunks:
     request: Request
     echo: str
     cut: Mapping[str, int]
+    is_timed: bool
     answers: dict[int, Answer] = field(default_factory=dict)
 
     def take(self, step: Step) -> None:
@@ -154,6 +156,8 @@ class _Chunks:
         chunk = {**self.head, "choices": [choice]}
         if last is not None:
             chunk["timings"] = {**llama_timings(answer.usage, answer.timings), **self.cut}
+        elif self.is_timed:
+            chunk["timings"] = answer.timings_so_far()
         self.put(chunk)
 
 
@@ -202,6 +206,6 @@ def _sum(usages: Sequence[Any]) -> dict[str, Any]:
 
 _TAKES = (
     *("model", "prompt", "suffix", "echo", "stream", "stream_options", "response_format"),
-    *("t_max_prompt_ms", "id_slot", *TAKES, *RUN_FIELDS),
+    *("t_max_prompt_ms", "id_slot", "timings_per_token", *TAKES, *RUN_FIELDS),
 )
 ROUTES = (Route("POST", "/v1/completions", completions, takes=_TAKES, samples=True),)

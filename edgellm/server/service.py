@@ -22,7 +22,9 @@ RETRY_AFTER = 2  # seconds
 
 @dataclass
 class Totals:
-    """Counts since the server began; seconds are summed over answers."""
+    """Counts since the server began; seconds are summed over answers. prompt_tokens: the cached
+    ones too. longest: tokens of a prompt and its answer.
+    """
 
     requests: int = 0
     refused: int = 0
@@ -30,6 +32,9 @@ class Totals:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     generated_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    longest: int = 0
     prompt_seconds: float = 0.0
     decode_seconds: float = 0.0
 
@@ -213,5 +218,8 @@ class Service:
             totals.prompt_tokens += usage.prompt_tokens
             totals.cached_tokens += usage.cached_tokens
             totals.generated_tokens += usage.completion_tokens
+            totals.drafted_tokens += usage.drafted_tokens
+            totals.accepted_tokens += usage.accepted_tokens
+            totals.longest = max(totals.longest, usage.prompt_tokens + usage.completion_tokens)
             totals.prompt_seconds += timings.first_token - timings.queued
             totals.decode_seconds += timings.decode

@@ -150,7 +150,7 @@ def test_operations_have_names_of_their_own() -> None:
 
 def test_another_method(wire: Wire) -> None:
     status, body = wire.ask("PUT", "/v1/responses/x", b"")
-    assert status == 405 and b"PUT is not DELETE or GET here" in body
+    assert status == 405 and b"PUT is not allowed: use DELETE or GET" in body
     assert wire.headers[b"allow"] == b"DELETE, GET, HEAD, OPTIONS"
 
 

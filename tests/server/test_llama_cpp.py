@@ -72,7 +72,40 @@ def test_completion_stream(server: Running) -> None:
     chunks = streamed(server, "/completion", prompt="hi", cache_prompt=True, unknown={"a": 1})
     assert "".join(chunk["content"] for chunk in chunks) == SAID
     assert [chunk["stop"] for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
-    assert "timings" in chunks[-1]
+    assert "timings" in chunks[-1] and "timings" not in chunks[0]
+
+
+def test_the_end_of_a_stream_says_nothing_and_no_token_is_left_out(server: Running) -> None:
+    """Clients of llama.cpp's may stop at the chunk that has `stop`."""
+    cut = streamed(server, "/completion", prompt=[1, 2], n_predict=4, timings_per_token=True)
+    assert "".join(chunk["content"] for chunk in cut[:-1]) == "The " and cut[-1]["content"] == ""
+    assert [token for chunk in cut for token in chunk["tokens"]] == [*b"The "]
+    assert {chunk["tokens_evaluated"] for chunk in cut} == {2} and cut[-1]["tokens_cached"] == 5
+    counted = [chunk["timings"]["predicted_n"] for chunk in cut]
+    assert counted == [*range(1, len(cut)), 4]
+    assert all(chunk["timings"]["predicted_per_second"] >= 0 for chunk in cut)
+
+
+@pytest.mark.parametrize("target", ["/v1/chat/completions", "/v1/completions"])
+def test_openai_streams_tell_of_times_where_asked(server: Running, target: str) -> None:
+    fields = {"messages": [{"role": "user", "content": "hi"}], "prompt": "hi", "max_tokens": 4}
+    body = json.dumps({**fields, "timings_per_token": True, "stream": True}).encode()
+
+    async def main() -> bytes:
+        async with exchange(parse_address(server.tcp), "POST", target, body) as response:
+            return await response.body()
+
+    told = [json.loads(line[6:]) for line in asyncio.run(main()).split(b"\n\n")[:-2]]
+    counts = [chunk["timings"]["predicted_n"] for chunk in told if "timings" in chunk]
+    assert counts[:4] == [1, 2, 3, 4] and counts[-1] == 4
+
+
+def test_settings_are_told_as_llama_cpp_tells_them(server: Running) -> None:
+    fields = {"logit_bias": [[10, False], [11, 2.0]], "n_keep": 3, "timings_per_token": True}
+    told = ask(server, "/completion", prompt="hi", n_predict=1, **fields)["generation_settings"]
+    assert told["logit_bias"] == [{"token": 10, "bias": None}, {"token": 11, "bias": 2.0}]
+    assert (told["n_keep"], told["timings_per_token"], told["stream"]) == (3, True, False)
+    assert told["seed"] == 2**32 - 1 and told["max_tokens"] == told["n_predict"] == 1
 
 
 def test_null_is_unset_and_samplers_of_others_are_left_out(server: Running) -> None:
@@ -154,9 +187,10 @@ def test_scales_are_changed_for_requests_that_say_none(tmp_path: Path) -> None:
     adapters = (AdapterInfo("x", ""), AdapterInfo("y", ""))
     loaded.info = replace(loaded.info, adapters=adapters)
     with running(manager, tmp_path) as own:
-        changed = own.ask("POST", "/lora-adapters", [{"id": 1, "scale": 0.5}])
-        assert changed == own.ask("GET", "/lora-adapters")
-        assert [entry["scale"] for entry in changed[1]] == [0.0, 0.5]
+        asked = own.ask("POST", "/lora-adapters", [{"id": 1, "scale": 0.5}])
+        assert asked == (200, {"success": True})
+        _, changed = own.ask("GET", "/lora-adapters")
+        assert [entry["scale"] for entry in changed] == [0.0, 0.5]
         assert own.ask("POST", "/lora-adapters", [{"id": 2, "scale": 0.5}])[0] == 400
         assert own.ask("POST", "/completion", {"prompt": "hi"})[0] == 200
         assert seen == {(0.0, 0.5)}
@@ -167,13 +201,17 @@ def test_what_the_server_tells_of_itself(server: Running) -> None:
     assert server.ask("GET", "/health") == (200, {"status": "ok"})
     _, models = server.ask("GET", "/models")
     assert models["data"][0]["architecture"]["input_modalities"] == ["text"]
+    assert models["data"][0]["meta"]["vocab_type"] == 0
     _, props = server.ask("GET", "/props")
     assert props["default_generation_settings"]["n_ctx"] == 64 and props["total_slots"] == 1
+    assert props["default_generation_settings"]["params"]["repeat_last_n"] == 64
+    assert props["chat_template_caps"]["supports_tools"] is False and props["media_marker"]
     _, slots = server.ask("GET", "/slots")
-    assert slots == [{"id": 0, "n_ctx": 64, "is_processing": False}]
+    assert slots == [{"id": 0, "n_ctx": 64, "speculative": False, "is_processing": False}]
     _, metrics = server.ask("GET", "/metrics")
     names = {line.split()[0] for line in metrics.splitlines() if not line.startswith("#")}
     assert "llamacpp:tokens_predicted_total" in names and "llamacpp:requests_processing" in names
+    assert {"llamacpp:n_tokens_max", "llamacpp:spec_decode_num_draft_tokens_total"} <= names
     status, page = server.ask("GET", "/")
     assert status == 200 and "<title>edgellm</title>" in page
     _, numbers = server.ask("GET", "/edgellm/v1/status")
@@ -231,3 +269,31 @@ def test_a_little_faster_leaves_the_suffix_as_it_was(
             fields = {"t_max_prompt_ms": 1000.0}
             limits.add(suffix_limit(Call(server.service, fields, {}, {})))
     assert limits == {256}
+
+
+def test_cached_tokens_are_counted_apart(tmp_path: Path) -> None:
+    with running(make_manager(MockModel(says("ok"))), tmp_path) as own:
+        told = [ask(own, "/completion", prompt="once more")["timings"] for _ in range(2)]
+        counts = dict(
+            line.removeprefix("llamacpp:").split()
+            for line in own.ask("GET", "/metrics")[1].splitlines()
+            if not line.startswith("#")
+        )
+    assert int(counts["prompt_tokens_total"]) == sum(each["prompt_n"] for each in told)
+    assert int(counts["prompt_tokens_cached_total"]) == told[1]["cache_n"] > 0
+    assert int(counts["n_tokens_max"]) == len("once more") + 1 + len("ok") + 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"messages": "hi"}, "messages is text; a list, each item an object, is expected"),
+        ({"messages": [5]}, "messages[0] is a whole number; an object is expected"),
+        ({"stream": "yes"}, "stream is text; true or false is expected"),
+        ([1], "the body is a list; an object is expected"),
+        (None, "messages is empty: at least one message is expected"),
+    ],
+)
+def test_errors_speak_of_json(server: Running, fields: Any, expected: str) -> None:
+    status, answer = server.ask("POST", "/v1/chat/completions", fields)
+    assert (status, answer["error"]["message"]) == (400, expected)
