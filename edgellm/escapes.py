@@ -1,4 +1,4 @@
-"""Text from models and files, without what would command a terminal."""
+"""Text from models and files, without what would command a terminal or cannot be written."""
 
 import re
 
@@ -13,3 +13,8 @@ def printable(text: str) -> str:
 def harmless(text: str) -> str:
     """Any text: control characters but tab and newline are shown escaped, the rest is kept."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def well_formed(text: str) -> str:
+    """Halves of surrogate pairs, as JSON's escapes give them, made whole; U+FFFD for a lone one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

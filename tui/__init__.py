@@ -1,1 +1,1 @@
-"""Textual chat. Sees `edgellm.client` and `edgellm.types` only."""
+"""The chat in the terminal. Sees the engine through `edgellm.client` alone."""

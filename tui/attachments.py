@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgellm.errors import RequestError
+from edgellm.escapes import well_formed
 from edgellm.paths import typed_path
 
 MAX_BYTES = 1 << 20  # of all files of one message; more fits no context
@@ -66,7 +67,7 @@ def read(path: str) -> list[Attachment]:
         size += len(text)
         if size > MAX_BYTES:
             raise RequestError(_too_large(path))
-        found.append(Attachment(str(Path(path) / file.relative_to(where)), text))
+        found.append(Attachment(well_formed(str(Path(path) / file.relative_to(where))), text))
     if not found:
         raise RequestError(f"@{path}: no text files are in this folder")
     return found

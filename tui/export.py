@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from edgellm.errors import RequestError
+from edgellm.escapes import well_formed
 from edgellm.tui.chat import (
     UNTITLED,
     Chat,
@@ -77,7 +78,7 @@ def read_chats(text: str) -> list[Chat]:
     RequestError when it is neither.
     """
     try:
-        body = json.loads(text)
+        body = _well_formed(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise RequestError(f"not a JSON file: {error}") from None
     if isinstance(body, dict) and body.get("format") == FORMAT:
@@ -89,6 +90,18 @@ def read_chats(text: str) -> list[Chat]:
             'WebUI or LM Studio, nor a list of messages with "role" and "content"'
         )
     return found
+
+
+def _well_formed(value: Any) -> Any:
+    """A JSON value whose texts can all be written."""
+    match value:
+        case str():
+            return well_formed(value)
+        case list():
+            return [_well_formed(item) for item in value]
+        case dict():
+            return {well_formed(key): _well_formed(item) for key, item in value.items()}
+    return value
 
 
 def _from_own(body: dict[str, Any]) -> Chat:

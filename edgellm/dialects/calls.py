@@ -8,6 +8,7 @@ from typing import Any
 from edgellm.dialects.functions import typed
 from edgellm.dialects.json_scan import Malformed
 from edgellm.dialects.reader import MAX_NAME, Reader, Reading
+from edgellm.escapes import well_formed
 
 _ARGUMENTS = ("arguments", "parameters")
 _NAMES = ("name", "tool_name")
@@ -149,9 +150,8 @@ def _python_arguments(node: ast.expr) -> str:
     if not all(keyword.arg for keyword in node.keywords):
         raise Malformed
     given = {k.arg: ast.literal_eval(_Words().visit(k.value)) for k in node.keywords}
-    written = json.dumps(given, ensure_ascii=False, allow_nan=False)
     # JSON writes some characters as two escapes, which in Python are two halves.
-    return written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return well_formed(json.dumps(given, ensure_ascii=False, allow_nan=False))
 
 
 def json_name(reader: Reader) -> Reading[str]:

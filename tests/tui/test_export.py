@@ -100,6 +100,15 @@ def test_openai_messages_are_taken() -> None:
         assert (chat.conversation.system, chat.conversation.title) == ("be", "hi")
 
 
+def test_text_that_is_none_is_mended() -> None:
+    """Half of a surrogate pair, which JSON may hold, and neither a file nor a terminal."""
+    chat = from_json(
+        r"""{"title": "a\ud800", "messages": [{"role": "user", "content": "\udc00"}]}"""
+    )
+    assert (chat.conversation.title, chat.path()[0].content) == ("a\ufffd", "\ufffd")
+    assert from_json(r"""[{"role": "user", "content": "\ud83d\ude00"}]""").path()[0].content == "😀"
+
+
 def changed(**changes: Any) -> str:
     body = json.loads(to_json(branched()))
     body["messages"][1].update(changes)

@@ -125,7 +125,8 @@ def _checked(path: str, text: str) -> str:
 
 def _write_new(file: Path, text: str) -> None:
     """A file of somebody else's is not written over."""
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(text)
 
 

@@ -226,6 +226,20 @@ def test_a_locked_file_is_not_taken_for_damaged(
     other.close()
 
 
+def test_a_write_that_fails_leaves_room_for_the_next(tmp_path: Path) -> None:
+    def no_commits(action: int, what: str | None, *_: object) -> int:
+        is_commit = action == sqlite3.SQLITE_TRANSACTION and what == "COMMIT"
+        return sqlite3.SQLITE_DENY if is_commit else sqlite3.SQLITE_OK
+
+    with Store(tmp_path / "h.db") as store:
+        store._db.set_authorizer(no_commits)
+        with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
+            save(store, chat_of("x", title="first"))
+        store._db.set_authorizer(None)
+        save(store, chat_of("x", title="second"))
+        assert [c.title for c in store.conversations()] == ["second"]
+
+
 @settings(max_examples=15, deadline=None)
 @given(text=st.text(), query=st.text(min_size=1, max_size=10))
 def test_no_text_breaks_the_search(
