@@ -97,7 +97,7 @@ def saved_sessions() -> tuple[SessionInfo, ...]:
     for path in sorted(sessions_dir().glob(f"*{_SUFFIX}")):
         try:
             found.append(_info(path, session_file.read_header(path)))
-        except (SessionError, KeyError, TypeError):
+        except (SessionError, KeyError, TypeError, FileNotFoundError):  # damaged, or deleted now
             continue
     return tuple(found)
 

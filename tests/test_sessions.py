@@ -177,3 +177,18 @@ def test_without_room_a_session_is_refused(files: dict[str, Path], model: Model)
         for pin in pins:
             tables.pins.unpin(pin)
         assert other.restore_session("a").num_cached
+
+
+def test_a_session_that_is_deleted_meanwhile_is_left_out(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(model)
+    read = session_file.read_header
+
+    def then_gone(path: Path) -> dict[str, Any]:
+        header = read(path)
+        path.unlink()
+        return header
+
+    monkeypatch.setattr(session_file, "read_header", then_gone)
+    assert sessions.saved_sessions() == ()

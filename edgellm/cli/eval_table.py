@@ -59,22 +59,27 @@ def run(args: argparse.Namespace) -> int:
         options.fetch(model)
     with progress_bar("measuring") as watch:
         rows = [measure_row(model, kind, wanted, watch) for model in args.models for kind in types]
-    if args.picture is not None:
-        _draw(rows, Path(args.picture))
-    chosen = best(rows)
     if args.json:
+        chosen = best(rows)
         print_json({"rows": [asdict(row) for row in rows], "best": chosen and asdict(chosen)})
-        return 0
+    else:
+        _print(rows)
+    if args.picture is not None:  # last: what was measured is shown, whatever becomes of it
+        _draw(rows, Path(args.picture))
+    return 0
+
+
+def _print(rows: list[Row]) -> None:
     columns = [name for name in measured(rows) if name in _COLUMNS]
     print_table(
         [_COLUMNS[name][0] for name in columns],
         [[_shown(row, name) for name in columns] for row in rows],
     )
+    chosen = best(rows)
     if chosen is not None and len(rows) > 1:
         print()
         by = _COLUMNS[quality(rows) or ""][0].lower()
         print_fields([(f"best {by} that fits here", f"{chosen.model}, {chosen.kv_cache_type}")])
-    return 0
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:

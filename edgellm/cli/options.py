@@ -267,7 +267,7 @@ def port(text: str) -> int:
 
 def size(text: str) -> int:
     """Bytes, of a number with or without a unit; for argparse."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)(?:i?b)?", text.lower())
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)([kmg]?)(?:i?b)?", text.lower())
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size: expected bytes, or 512M, 4G")
     return int(float(found[1]) * _UNITS[found[2]])

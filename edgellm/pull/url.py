@@ -51,7 +51,7 @@ def download(url: str, headers: Mapping[str, str], target: Path, report: Report)
             return _continue(url, headers, target, report)
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            if not before or error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 raise SourceFailed(f"the server answers {error.code} {error.reason}") from None
             target.unlink()  # what we have is no beginning of what is there now
         except _NETWORK_ERRORS as error:

@@ -235,6 +235,17 @@ def test_a_table_of_several_models(
     assert said["rows"][0]["kl"] is None and said["best"] in said["rows"]
 
 
+@pytest.mark.weights
+def test_a_table_is_shown_though_its_picture_cannot_be_drawn(
+    smollm2: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "items").write_text('{"query": "The sky is", "choices": ["blue", "x"], "gold": 0}')
+    words = ["eval", "table", str(smollm2), "--choice-file", str(tmp_path / "items")]
+    assert cli.main([*words, "--picture", str(tmp_path / "none" / "a.svg")]) == 2
+    shown = capsys.readouterr()
+    assert shown.out.startswith("MODEL") and "No such file" in shown.err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -134,7 +134,7 @@ def test_a_beginning_that_the_server_no_longer_has_is_dropped(
     assert target.read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("status", [401, 404, 500])
+@pytest.mark.parametrize("status", [401, 404, 416, 500])
 def test_a_refusal_is_told(status: int, server: Server, target: Path, recorder: Recorder) -> None:
     server.status = status
     with pytest.raises(SourceFailed, match=str(status)):
