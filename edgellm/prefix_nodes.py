@@ -54,6 +54,7 @@ def normal_scales(scales: Scales) -> Scales:
 
 
 def is_empty(node: Node) -> bool:
+    """Whether a node stores nothing, leads nowhere and nobody extends it."""
     used = node.children or node.partials or node.cursors or node.state is not None
     return not used and all(block is None for block in node.blocks)
 
