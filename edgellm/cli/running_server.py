@@ -4,7 +4,7 @@ import argparse
 import os
 from dataclasses import dataclass, replace
 
-from edgellm.client import Client, SocketClient
+from edgellm.client import Client
 from edgellm.client.naming import is_meant
 from edgellm.config import socket_path
 from edgellm.errors import ConnectionFailed, ModelsBusy, RequestError
@@ -56,6 +56,8 @@ async def find_server(args: argparse.Namespace, load: LoadOptions) -> Served | N
 
 
 async def _served(address: str, model: str) -> Served:
+    from edgellm.client import SocketClient  # HTTP is for those who ask a server alone
+
     client = SocketClient(address, os.environ.get(KEY_VARIABLE))
     infos = await client.models()
     for info in infos:

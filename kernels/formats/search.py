@@ -47,7 +47,8 @@ def integers(low: int, high: int) -> Levels:
 
 def codebook(values: npt.NDArray[np.int8], positive: bool = False) -> Levels:
     """The whole numbers of a table, in any order."""
-    ordered = np.unique(values).astype(np.float32)
+    # Not np.unique, which imports numpy.ma.
+    ordered = np.array(sorted({*values.tolist()}), np.float32)
     low, high = float(ordered[0]), float(ordered[-1])
     # Middles between whole numbers are multiples of a half: so many halves above `low` tell all.
     halves = np.arange(0, 2 * (high - low) + 1) / 2 + low
