@@ -235,6 +235,7 @@ def load_model(
             options = replace(options, memory_limit=left)
         advice = advised_by(file, lambda text: note(f"{name}: {text}"))
         ready = make_ready(file, config, options, backends, adapters.adapters, drafters, tokenizer)
+        file.give_back_metadata()  # the tokenizer has its own
         opened.pop_all()  # the model closes them
     info = ModelInfo(
         name=name,

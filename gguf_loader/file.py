@@ -108,13 +108,22 @@ class GGUFFile:
         """Takes the pages of a tensor out of the process's memory; they come again when touched."""
         self._advise(name, "MADV_DONTNEED")
 
+    def give_back_metadata(self) -> None:
+        """The same for all keys and their values."""
+        begins = (tensor.offset for tensor in self.tensors.values() if tensor.part == 0)
+        self._advise_pages(0, 0, min(begins, default=0), "MADV_DONTNEED")
+
     def _advise(self, name: str, advice: str) -> None:
-        option = getattr(mmap, advice, None)
         tensor = self.tensors[name]
-        begin = -(-tensor.offset // mmap.PAGESIZE) * mmap.PAGESIZE
-        end = (tensor.offset + tensor.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        self._advise_pages(tensor.part, tensor.offset, tensor.offset + tensor.nbytes, advice)
+
+    def _advise_pages(self, part: int, begin: int, end: int, advice: str) -> None:
+        """What is told of the whole pages between two places of a part."""
+        option = getattr(mmap, advice, None)
+        begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = end // mmap.PAGESIZE * mmap.PAGESIZE
         if option is not None and begin < end and self._maps:
-            self._maps[tensor.part].madvise(option, begin, end - begin)
+            self._maps[part].madvise(option, begin, end - begin)
 
     def integer(self, key: str) -> int | None:
         """The integer at `key`, None when there is none; GGUFError when it is something else."""

@@ -2,10 +2,10 @@
 
 import mmap
 import struct
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import overload
+from typing import Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,23 +28,38 @@ class StringArray(Sequence[str]):
         """ends: int64 (n,), where each string ends in `buffer`; the next one's length is there."""
         self.buffer = buffer
         self._ends = ends
+        self._bytes, self._places = buffer.data, ends.data  # faster to take one element of
 
-    @cached_property
+    @classmethod
+    def of(cls, strings: Iterable[bytes]) -> Self:
+        """Strings that are in no file."""
+        stored = [len(raw).to_bytes(8, sys.byteorder) + raw for raw in strings]
+        ends = np.cumsum(np.array([len(one) for one in stored], np.int64))
+        return cls(np.frombuffer(b"".join(stored), np.uint8), ends)
+
+    def copy(self) -> "StringArray":
+        """The same strings in memory of their own."""
+        return StringArray(self.buffer.copy(), self._ends)
+
+    @property
     def offsets(self) -> npt.NDArray[np.int64]:
         offsets = np.full(len(self._ends), 8, np.int64)
         offsets[1:] += self._ends[:-1]
         return offsets
 
-    @cached_property
+    @property
     def lengths(self) -> npt.NDArray[np.int64]:
         lengths: npt.NDArray[np.int64] = self._ends - self.offsets
         return lengths
 
     def raw(self, i: int) -> bytes:
         """The bytes of string `i`."""
-        i = range(len(self))[i]
-        start = int(self._ends[i - 1]) + 8 if i else 8
-        return self.buffer[start : int(self._ends[i])].tobytes()
+        if i < 0:
+            i += len(self)
+        if i < 0:
+            raise IndexError(f"string {i} of {len(self)}")
+        start = self._places[i - 1] + 8 if i else 8
+        return self._bytes[start : self._places[i]].tobytes()
 
     def __len__(self) -> int:
         return len(self._ends)

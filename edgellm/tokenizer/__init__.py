@@ -3,9 +3,9 @@
     tokenizer = load_tokenizer(file)
     tokenizer.encode("Hello world"), tokenizer.decode([1, 2, 3])
 
-One file per job: `vocab` reads, `rules` and `pretokenize` split into words, `merge` joins, `bpe`
-and `spm` put them together, `special` and `partition` deal with special tokens. A new kind of
-tokenizer is a builder and a row in `load.BUILDERS`.
+One file per job: `vocab` reads, `string_index` finds, `rules` and `pretokenize` split into words,
+`merge` joins, `bpe` and `spm` put them together, `special` and `partition` deal with special
+tokens. A new kind of tokenizer is a builder and a row in `load.BUILDERS`.
 """
 
 from edgellm.tokenizer.load import load_tokenizer

@@ -5,18 +5,21 @@ gemma4). A character that is no token and has no byte token is left out of the i
 """
 
 from collections.abc import Callable, Iterable
-from itertools import chain, repeat
+from itertools import chain
+
+import numpy as np
 
 from edgellm.errors import GGUFError
-from edgellm.gguf_loader import GGUFFile
+from edgellm.gguf_loader import GGUFFile, StringArray
 from edgellm.tokenizer.byte_level import decode_bytes, encode_bytes
 from edgellm.tokenizer.cut import Cutter
-from edgellm.tokenizer.merge import merge
+from edgellm.tokenizer.merge import NEVER, merge
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.pretokenize import Rule
 from edgellm.tokenizer.rules import DEFAULT, rule_for
 from edgellm.tokenizer.special import Defaults
-from edgellm.tokenizer.vocab import SPACE, Vocab, byte_token, read_strings, read_vocab
+from edgellm.tokenizer.string_index import StringIndex
+from edgellm.tokenizer.vocab import SPACE, Vocab, byte_token, check_utf8, joined, read_vocab
 from edgellm.tokenizer.words import WordEncoder
 
 PRE = "tokenizer.ggml.pre"
@@ -48,23 +51,27 @@ def _build(
 ) -> tuple[Vocab, TextModel]:
     rule = rule_for(pre)
     vocab = read_vocab(file)
-    ranks = _read_ranks(file, vocab, pre)
-    ids = vocab.ids
+    merges = StringIndex(_read_merges(file, vocab, pre))
+    find = vocab.index.find
+
+    def rank(key: str) -> int:
+        found = merges.find(key)  # where it is among them; of one written twice the first
+        return NEVER if found is None else found
 
     def encode_word(word: str) -> list[int]:
         if rule.byte_level:
             word = encode_bytes(word)
         if rule.ignore_merges or (rule.newlines_whole and not word.strip("\n")):
-            whole = ids.get(word)
+            whole = find(word)
             if whole is not None:
                 return [whole]
         found: list[int] = []
-        for symbol in merge(list(word), ranks, " "):
-            token = ids.get(symbol)
+        for symbol in merge(list(word), rank, " "):
+            token = find(symbol)
             if token is not None:
                 found.append(token)
             elif not rule.byte_level:
-                bytes_of = (ids.get(byte_token(byte)) for byte in symbol.encode())
+                bytes_of = (find(byte_token(byte)) for byte in symbol.encode())
                 found += (i for i in bytes_of if i is not None)
         return found
 
@@ -92,31 +99,45 @@ def _build(
 
 def _cut_lines(rule: Rule, vocab: Vocab) -> Callable[[str], Iterable[str]]:
     """Plain text has no words: the rule's long pieces are cut where no merge can cross."""
-    cut = Cutter(vocab.tokens).cut
+    cut = Cutter(joined(vocab.tokens)).cut
     return lambda text: chain.from_iterable(map(cut, rule.split(text)))
 
 
-def _read_ranks(file: GGUFFile, vocab: Vocab, pre: str) -> dict[str, int]:
-    """Rank by merge, as the file writes it: the left token, a space, the right token."""
-    array = file.strings(MERGES)
-    if array is None:
+def _read_merges(file: GGUFFile, vocab: Vocab, pre: str) -> StringArray:
+    """By rank, as the file writes them: the left token, a space, the right token."""
+    merges = file.strings(MERGES)
+    if merges is None:
         if pre in _NO_MERGES:
-            return {}
+            return StringArray.of(())
         raise GGUFError(f"{file.path}: no key {MERGES}, expected the merges of a BPE vocabulary")
-    merges = read_strings(file, MERGES, array)
-    _check_merges(file, vocab, merges)
-    count = len(merges)
-    # Backwards, so that of a merge written twice the first counts.
-    return dict(zip(reversed(merges), range(count - 1, -1, -1), strict=True))
+    check_utf8(file, MERGES, merges)
+    if not _may_be_sound(vocab, merges):
+        _check_one_by_one(file, vocab, merges)
+    return merges.copy()
 
 
-def _check_merges(file: GGUFFile, vocab: Vocab, merges: list[str]) -> None:
-    """Each merge is two tokens and makes a third. In bulk, because there are 150,000 of them."""
-    known = vocab.ids.__contains__
-    if set(map(str.count, merges, repeat(" "))) <= {1}:
-        parts = " ".join(merges).split(" ")
-        if all(map(known, parts)) and all(map(known, map(str.__add__, parts[::2], parts[1::2]))):
-            return
+def _may_be_sound(vocab: Vocab, merges: StringArray) -> bool:
+    """Whether each merge has one space and is two tokens that make a third, by their hashes.
+
+    In bulk, because there are 150,000 of them.
+    """
+    buffer, offsets, lengths = merges.buffer, merges.offsets, merges.lengths
+    is_space = buffer == ord(" ")
+    is_space[(offsets - 8)[:, None] + np.arange(8)] = False  # the numbers before the texts
+    spaces = np.flatnonzero(is_space)
+    if len(spaces) != len(merges) or (offsets > spaces).any():
+        return False
+    left, right = spaces - offsets, offsets + lengths - spaces - 1
+    if (right < 0).any():
+        return False
+    gone = np.arange(len(merges))  # spaces before each merge
+    parts = ((buffer, offsets, left), (buffer, spaces + 1, right))
+    whole = (buffer[~is_space], offsets - gone, lengths - 1)
+    return all(vocab.index.may_hold(*part).all() for part in (*parts, whole))
+
+
+def _check_one_by_one(file: GGUFFile, vocab: Vocab, merges: StringArray) -> None:
+    """GGUFError for the first merge that is not two tokens and makes no third."""
     for i, text in enumerate(merges):
         cut = text.find(" ", 1)
         left, right = text[:cut], text[cut + 1 :]
@@ -125,7 +146,7 @@ def _check_merges(file: GGUFFile, vocab: Vocab, merges: list[str]) -> None:
                 f"{file.path}: merge {i} is {text[:80]!r}, expected two tokens with a space between"
             )
         for token in (left, right, left + right):
-            if not known(token):
+            if vocab.index.find(token) is None:
                 raise GGUFError(
                     f"{file.path}: merge {i} is {text[:80]!r}, and {token[:80]!r} is not in the "
                     "vocabulary: the file is damaged or was converted wrongly"

@@ -5,10 +5,12 @@ between two characters that are neighbours in no token there is never a merge, a
 cut there and its pieces merged apart with the same result.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
-_BITS = 22  # 4 MiB of flags; about 70,000 of them are set for a vocabulary of 262,144 tokens
+_BITS = 22  # of 512 KiB of flags; about 70,000 of them are set for a vocabulary of 262,144 tokens
 
 
 class Cutter:
@@ -17,16 +19,21 @@ class Cutter:
     Two pairs may share a flag: that only leaves a text whole where it could have been cut.
     """
 
-    def __init__(self, tokens: list[str]) -> None:
-        # U+10FFFF between tokens: no real text holds it, and one that does is merely cut less.
-        self._neighbours = np.zeros(1 << _BITS, np.bool_)
-        self._neighbours[_pairs("\U0010ffff".join(tokens))] = True
+    def __init__(self, tokens: Iterable[str]) -> None:
+        """tokens: one or many in a text, with a character between them that is in no text; one
+        that has it is merely cut less."""
+        neighbours = np.zeros(1 << _BITS, np.bool_)
+        for text in tokens:
+            neighbours[_pairs(text)] = True
+        self._neighbours = np.packbits(neighbours, bitorder="little")
 
     def cut(self, text: str) -> list[str]:
         """The pieces of the text, in order; joined they are the text."""
         if len(text) < 2:
             return [text] if text else []
-        cuts = np.flatnonzero(~self._neighbours[_pairs(text)]) + 1
+        pairs = _pairs(text)
+        flags = self._neighbours[pairs >> np.uint32(3)] >> (pairs & np.uint32(7)).astype(np.uint8)
+        cuts = np.flatnonzero(flags & 1 == 0) + 1
         bounds = [0, *cuts.tolist(), len(text)]
         return [text[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
 

@@ -91,10 +91,10 @@ def _specials(
     elif "modern-bert" in name:
         left = "[MASK]"
     kinds = (TokenType.CONTROL, TokenType.USER_DEFINED, TokenType.UNKNOWN)
+    written = ((i, vocab.tokens[i]) for i, kind in enumerate(special.types) if kind in kinds)
     return [
         Special(i, text.encode(), text == left, right and text not in _NEVER_STRIP_RIGHT)
-        for i, (text, kind) in enumerate(zip(vocab.tokens, special.types, strict=True))
-        if kind in kinds
+        for i, text in written
     ]
 
 

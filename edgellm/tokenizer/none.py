@@ -3,9 +3,10 @@
 from typing import NoReturn
 
 from edgellm.errors import RequestError
-from edgellm.gguf_loader import GGUFFile
+from edgellm.gguf_loader import GGUFFile, StringArray
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.special import Defaults
+from edgellm.tokenizer.string_index import StringIndex
 from edgellm.tokenizer.vocab import TOKENS, TokenType, Vocab
 
 
@@ -14,7 +15,8 @@ def build_none(file: GGUFFile) -> tuple[Vocab, TextModel]:
     size = file.integer(f"{file.string('general.architecture')}.vocab_size")
     if size is None:
         size = len(file.strings(TOKENS) or ())
-    vocab = Vocab([""] * size, {}, bytes([TokenType.UNUSED]) * size)
+    nameless, names = StringArray.of([b""] * size), StringArray.of(())
+    vocab = Vocab(nameless, StringIndex(names), bytes([TokenType.UNUSED]) * size)
     return vocab, TextModel(_refuse, lambda token: b"", Defaults())
 
 

@@ -146,7 +146,7 @@ def find_special(file: GGUFFile, vocab: Vocab, defaults: Defaults) -> SpecialTok
 class _Finder:
     def __init__(self, file: GGUFFile, vocab: Vocab) -> None:
         self.file = file
-        self.ids = vocab.ids
+        self.find = vocab.index.find
         self.types = bytearray(vocab.types)
         self.notes: list[str] = []
 
@@ -170,18 +170,18 @@ class _Finder:
     def by_key_or_text(self, names: Sequence[str], texts: Sequence[str]) -> int | None:
         found = self.by_key(names)
         if found is None:
-            found = next((self.ids[text] for text in texts if text in self.ids), None)
+            found = next((i for text in texts if (i := self.find(text)) is not None), None)
             if found is not None:
                 self.types[found] = TokenType.CONTROL
         return found
 
     def end_of_generation(self, named: Sequence[int]) -> frozenset[int]:
-        by_text = {text: self.ids[text] for text in _EOG if text in self.ids}
+        by_text = {text: i for text in _EOG if (i := self.find(text)) is not None}
         for i in by_text.values():
             self.types[i] = TokenType.CONTROL
         for text in _ALWAYS_TEXT:
-            if text in self.ids:
-                self.types[self.ids[text]] = TokenType.USER_DEFINED
+            if (i := self.find(text)) is not None:
+                self.types[i] = TokenType.USER_DEFINED
         eog = {*by_text.values(), *named}
         # In the Harmony and Solar formats <|end|> closes one message of several.
         ends_calls, ends_turns = {"<|call|>", "<|calls|>"}, {"<|return|>", "<|flush|>"}
@@ -189,7 +189,7 @@ class _Finder:
             eog.remove(by_text["<|end|>"])
             self.types[by_text["<|end|>"]] = TokenType.USER_DEFINED
         # Gemma 4 and PLaMo have an ordinary token of this text.
-        ordinary = "<|tool_response>" in by_text or self.ids.get("<|plamo:eos|>") in eog
+        ordinary = "<|tool_response>" in by_text or self.find("<|plamo:eos|>") in eog
         if "</s>" in by_text and ordinary:
             eog.remove(by_text["</s>"])
             self.types[by_text["</s>"]] = TokenType.NORMAL

@@ -8,10 +8,10 @@ import numpy as np
 
 from edgellm.gguf_loader import GGUFFile
 from edgellm.tokenizer.cut import Cutter
-from edgellm.tokenizer.merge import merge
+from edgellm.tokenizer.merge import NEVER, merge
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.special import Defaults
-from edgellm.tokenizer.vocab import SPACE, Vocab, byte_token, read_scores, read_vocab
+from edgellm.tokenizer.vocab import SPACE, Vocab, byte_token, joined, read_scores, read_vocab
 from edgellm.tokenizer.words import WordEncoder
 
 _UNKNOWN = 0
@@ -22,22 +22,25 @@ def build_spm(file: GGUFFile) -> tuple[Vocab, TextModel]:
     """GGUFError when the scores are missing or damaged."""
     vocab = read_vocab(file)
     scores = read_scores(file, len(vocab.tokens))
-    order = np.unique(-scores, return_inverse=True)[1]
-    ranks = dict(zip(vocab.tokens, order.tolist(), strict=True))
-    ids = vocab.ids
+    ranks = np.unique(-scores, return_inverse=True)[1].astype(np.int32).data
+    find = vocab.index.find
     byte_ids = _byte_ids(file, vocab)
+
+    def rank(text: str) -> int:
+        token = find(text)
+        return NEVER if token is None else ranks[token]
 
     def encode_word(word: str) -> list[int]:
         found: list[int] = []
-        for symbol in merge(list(word), ranks, ""):
-            token = ids.get(symbol)
+        for symbol in merge(list(word), rank, ""):
+            token = find(symbol)
             if token is not None:
                 found.append(token)
             else:
                 found += (byte_ids[byte] for byte in symbol.encode())
         return found
 
-    words = WordEncoder(Cutter(vocab.tokens).cut, encode_word)
+    words = WordEncoder(Cutter(joined(vocab.tokens)).cut, encode_word)
     prefix = file.boolean("tokenizer.ggml.add_space_prefix")
     space_prefix = True if prefix is None else prefix
 
@@ -57,5 +60,10 @@ def _byte_ids(file: GGUFFile, vocab: Vocab) -> list[int]:
     unknown = file.integer("tokenizer.ggml.unknown_token_id")
     if unknown is None or not 0 <= unknown < len(vocab.tokens):
         unknown = _UNKNOWN
-    by_text = [vocab.ids.get(chr(byte), unknown) for byte in range(0x80)] + [unknown] * 0x80
-    return [vocab.ids.get(byte_token(byte), other) for byte, other in enumerate(by_text)]
+
+    def found(text: str, other: int) -> int:
+        token = vocab.index.find(text)
+        return other if token is None else token
+
+    by_text = [found(chr(byte), unknown) for byte in range(0x80)] + [unknown] * 0x80
+    return [found(byte_token(byte), other) for byte, other in enumerate(by_text)]

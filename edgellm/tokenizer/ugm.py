@@ -14,7 +14,7 @@ from edgellm.tokenizer.charsmap import Charsmap
 from edgellm.tokenizer.cut import Cutter
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.special import Defaults
-from edgellm.tokenizer.vocab import SPACE, TokenType, Vocab, read_scores, read_vocab
+from edgellm.tokenizer.vocab import MARK, SPACE, TokenType, Vocab, read_scores, read_vocab
 from edgellm.tokenizer.words import WordEncoder
 
 _DEFAULTS = Defaults(eos=1, unk=2)
@@ -55,7 +55,7 @@ def build_ugm(file: GGUFFile) -> tuple[Vocab, TextModel]:
             ids.append(token)
         return ids[::-1]
 
-    words = WordEncoder(Cutter(list(scores)).cut, encode_piece)
+    words = WordEncoder(Cutter([MARK.join(scores)]).cut, encode_piece)
 
     def encode(text: str, after_special: bool) -> list[int]:
         text = charsmap.normalize(text)

@@ -4,6 +4,7 @@ The loader has checked that scores and types are numbers and no fewer than the t
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -12,12 +13,16 @@ import numpy.typing as npt
 
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile, StringArray
+from edgellm.tokenizer.string_index import StringIndex
 
 TOKENS = "tokenizer.ggml.tokens"
 TYPES = "tokenizer.ggml.token_type"
 SCORES = "tokenizer.ggml.scores"
 
 SPACE = "\u2581"  # "▁", what SentencePiece writes for a space
+MARK = "\U0010ffff"  # four bytes, in no real text
+
+_BATCH = 1 << 13  # strings of which one text is made
 
 
 class TokenType(IntEnum):
@@ -34,10 +39,10 @@ class TokenType(IntEnum):
 
 @dataclass(frozen=True)
 class Vocab:
-    """tokens: text by id. ids: id by text. types: one TokenType a byte, by id."""
+    """tokens: text by id. index: id by text. types: one TokenType a byte, by id."""
 
-    tokens: list[str]
-    ids: dict[str, int]
+    tokens: StringArray
+    index: StringIndex
     types: bytes
 
 
@@ -46,17 +51,18 @@ def read_vocab(file: GGUFFile) -> Vocab:
     array = file.strings(TOKENS)
     if array is None or not len(array):
         raise GGUFError(f"{file.path}: no tokens at key {TOKENS}, expected the vocabulary")
-    tokens = read_strings(file, TOKENS, array)
-    if "" in tokens:  # llama.cpp's name for a token that has no text
-        tokens = [text or f"[EMPTY_{i}]" for i, text in enumerate(tokens)]
-    ids = dict(zip(tokens, range(len(tokens)), strict=True))
-    if len(ids) != len(tokens):
-        first = next(i for i, text in enumerate(tokens) if ids[text] != i)
+    check_utf8(file, TOKENS, array)
+    if not array.lengths.all():  # llama.cpp's name for a token that has no text
+        array = StringArray.of((text or f"[EMPTY_{i}]").encode() for i, text in enumerate(array))
+    else:
+        array = array.copy()
+    index = StringIndex(array)
+    if repeat := index.first_repeat():
         raise GGUFError(
-            f"{file.path}: tokens {first} and {ids[tokens[first]]} are both "
-            f"{_shown(tokens[first])}, expected a vocabulary without repeats"
+            f"{file.path}: tokens {repeat[0]} and {repeat[1]} are both "
+            f"{_shown(array[repeat[0]])}, expected a vocabulary without repeats"
         )
-    return Vocab(tokens, ids, _read_types(file, tokens))
+    return Vocab(array, index, _read_types(file, array))
 
 
 def read_scores(file: GGUFFile, count: int) -> npt.NDArray[np.float32]:
@@ -70,22 +76,31 @@ def read_scores(file: GGUFFile, count: int) -> npt.NDArray[np.float32]:
     return values
 
 
-def read_strings(file: GGUFFile, key: str, array: StringArray) -> list[str]:
-    """All strings of an array, in one pass over its bytes.
+def joined(array: StringArray) -> Iterator[str]:
+    """All strings of an array, some thousands in one text, with MARK before and between them.
 
-    The 8 bytes of length before each string become a mark that no text holds, and one split of
-    the whole does the rest.
+    UnicodeDecodeError when one of them is not UTF-8.
     """
-    mark = "\U0010ffff"  # four bytes, so two of them take the place of a length
-    data = np.array(array.buffer)
-    data[(array.offsets - 8)[:, None] + np.arange(8)] = np.frombuffer(2 * mark.encode(), np.uint8)
+    offsets = array.offsets
+    mark = np.frombuffer(2 * MARK.encode(), np.uint8)  # in place of a string's length
+    for first in range(0, len(offsets), _BATCH):
+        lengths_at = offsets[first : first + _BATCH] - 8
+        end = offsets[first + _BATCH] - 8 if first + _BATCH < len(offsets) else None
+        data = np.array(array.buffer[lengths_at[0] : end])
+        data[(lengths_at - lengths_at[0])[:, None] + np.arange(8)] = mark
+        yield data.tobytes().decode()
+
+
+def check_utf8(file: GGUFFile, key: str, array: StringArray) -> None:
+    """GGUFError when a string of an array is not UTF-8."""
     try:
-        text = data.tobytes().decode()
+        for _ in joined(array):
+            pass
     except UnicodeDecodeError:
-        return _one_by_one(file, key, array)
-    if text.count(mark) != 2 * len(array):
-        return _one_by_one(file, key, array)
-    return text.split(2 * mark)[1:]
+        i, raw = next((i, raw) for i in range(len(array)) if not _is_utf8(raw := array.raw(i)))
+        raise GGUFError(
+            f"{file.path}: string {i} of {key} is {raw[:40]!r}, expected valid UTF-8"
+        ) from None
 
 
 def byte_value(text: str) -> int | None:
@@ -99,19 +114,15 @@ def byte_token(byte: int) -> str:
     return f"<0x{byte:02X}>"
 
 
-def _one_by_one(file: GGUFFile, key: str, array: StringArray) -> list[str]:
-    strings = []
-    for i in range(len(array)):
-        try:
-            strings.append(array.raw(i).decode())
-        except UnicodeDecodeError:
-            raise GGUFError(
-                f"{file.path}: string {i} of {key} is {array.raw(i)[:40]!r}, expected valid UTF-8"
-            ) from None
-    return strings
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
-def _read_types(file: GGUFFile, tokens: list[str]) -> bytes:
+def _read_types(file: GGUFFile, tokens: StringArray) -> bytes:
     types = file.integers(TYPES)
     if types is None:
         return bytes([TokenType.NORMAL]) * len(tokens)

@@ -1,6 +1,7 @@
 """Merging: both ways of doing it give what the rule says, and long texts take no longer."""
 
 import random
+from collections.abc import Callable
 from time import perf_counter
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from edgellm.tokenizer import merge as merging
 from edgellm.tokenizer.cut import Cutter
-from edgellm.tokenizer.merge import merge
+from edgellm.tokenizer.merge import NEVER, merge
 from tests.waiting import PATIENCE
 
 LETTERS = "abc"
@@ -22,6 +23,10 @@ pair_ranks = st.dictionaries(
 token_ranks = st.dictionaries(
     st.text(LETTERS, min_size=2, max_size=6), st.integers(0, 3), max_size=30
 )
+
+
+def by(ranks: dict[str, int]) -> Callable[[str], int]:
+    return lambda key: ranks.get(key, NEVER)
 
 
 def by_the_rule(symbols: list[str], ranks: dict[str, int], joint: str) -> list[str]:
@@ -42,16 +47,16 @@ def by_the_rule(symbols: list[str], ranks: dict[str, int], joint: str) -> list[s
 def test_pairs(word: str, pairs: dict[tuple[str, str], int]) -> None:
     ranks = {f"{left} {right}": rank for (left, right), rank in pairs.items()}
     expected = by_the_rule(list(word), ranks, " ")
-    assert merging._merge_short(list(word), ranks, " ") == expected
-    assert merging._merge_long(list(word), ranks, " ") == expected
-    assert merge(list(word), ranks, " ") == expected
+    assert merging._merge_short(list(word), by(ranks), " ") == expected
+    assert merging._merge_long(list(word), by(ranks), " ") == expected
+    assert merge(list(word), by(ranks), " ") == expected
 
 
 @given(words, token_ranks)
 def test_tokens(word: str, ranks: dict[str, int]) -> None:
     expected = by_the_rule(list(word), ranks, "")
-    assert merging._merge_short(list(word), ranks, "") == expected
-    assert merging._merge_long(list(word), ranks, "") == expected
+    assert merging._merge_short(list(word), by(ranks), "") == expected
+    assert merging._merge_long(list(word), by(ranks), "") == expected
 
 
 @given(st.text("abcd", max_size=90), token_ranks)
@@ -59,7 +64,7 @@ def test_cutting_changes_nothing(word: str, ranks: dict[str, int]) -> None:
     """Where no token holds two neighbours, their sides merge apart with the same result."""
     pieces = Cutter(list(ranks)).cut(word)
     assert "".join(pieces) == word
-    apart = [symbol for piece in pieces for symbol in merge(list(piece), ranks, "")]
+    apart = [symbol for piece in pieces for symbol in merge(list(piece), by(ranks), "")]
     assert apart == by_the_rule(list(word), ranks, "")
 
 
@@ -82,5 +87,5 @@ def test_long_words_do_not_hang(word: str) -> None:
     ranks = {f"{x} {y}": i for i, (x, y) in enumerate((x, y) for x in letters for y in letters)}
     ranks |= {f"{x * 2} {x * 2}": 100 for x in letters}
     start = perf_counter()
-    assert "".join(merge(list(word), ranks, " ")) == word
+    assert "".join(merge(list(word), by(ranks), " ")) == word
     assert perf_counter() - start < PATIENCE

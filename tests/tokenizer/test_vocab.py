@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from edgellm.errors import GGUFError
-from edgellm.gguf_loader import open_gguf
-from edgellm.tokenizer import load_tokenizer
-from edgellm.tokenizer.vocab import byte_value, read_strings
+from edgellm.gguf_loader import StringArray, open_gguf
+from edgellm.tokenizer import load_tokenizer, vocab
+from edgellm.tokenizer.vocab import MARK, byte_value, joined
 from tests.gguf_writer import write_gguf
 from tests.tokenizer.vocabularies import (
     BYTE,
@@ -77,15 +77,13 @@ def test_values_of_the_wrong_kind(tmp_path: Path, key: str, value: object) -> No
             assert key in str(error) or key.endswith(("tokens", "merges"))  # or by what they lack
 
 
-def test_strings_in_one_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_strings_in_one_pass(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mark that stands between strings may itself be in them."""
-    mark = "\U0010ffff"
-    strings = ["", "a", mark, 2 * mark, "é" + mark, mark + "x", "\0" * 8, "日本", ""]
-    file = open_with(tmp_path, {"k": strings, "plain": ["", "ab", "", "日"]})
-    for key in ("k", "plain"):
-        found = file.strings(key)
-        assert found is not None
-        assert read_strings(file, key, found) == list(found)
+    monkeypatch.setattr(vocab, "_BATCH", batch)
+    strings = ["", "a", MARK, "é" + MARK, MARK + "x", "\0" * 8, "日本", ""]
+    text = "".join(joined(StringArray.of(one.encode() for one in strings)))
+    assert text == "".join(2 * MARK + one for one in strings)
 
 
 def test_empty_tokens_get_names(tmp_path: Path) -> None:
