@@ -6,7 +6,8 @@ program = record(file, config, context_length)
 
 from edgellm.models.adapters import Adapter, read_adapter
 from edgellm.models.architecture import Architecture
-from edgellm.models.config import ModelConfig, read_config
+from edgellm.models.config import ModelConfig
+from edgellm.models.config_reader import read_config
 from edgellm.models.decoder import record, record_with_head
 from edgellm.models.mtp import MTPHead
 from edgellm.models.pooled_head import PooledHead, read_pooled_head

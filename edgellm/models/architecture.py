@@ -88,152 +88,191 @@ class PositionScale:
 class Architecture:
     """How one family differs from a plain pre-norm decoder with grouped-query attention.
 
-    rope: which dimensions form a pair; None: positions are learned or biases.
-    sections_split: a file with sections of rotary dimensions (for images) pairs "split".
-    rotates: which layers rotate queries and keys. local_rope: windowed layers rotate without
-    scaling, by a base of their own: local_rope_base unless a key says another, None is the base of
-    all. local_rope_scaled: they are scaled as all are, by the base that a key gives them.
-    rotary_divisor: layers without a window rotate so many times less dimensions than the file says.
-    yarn_truncate, yarn_beta_fast: see RopeScaling. ntk_alpha: a key of the file raises the base.
-    window_period: of so many layers the last sees everything and the others a sliding window; 1:
-    none is windowed. all_windowed: every layer is. full_first: the first of a period sees
-    everything instead. causal: tokens see only what comes before them, unless a key says otherwise.
-    default_window: where no key gives one. chunked_windows: see Builder.attention. unrotated_scale:
-    of queries in layers that do not rotate.
-    norm, residual: above. pre_norm: blocks read normed input; False: only their output is normed.
-    embedding_normed: the first layer has no norm before attention: its input is normed already.
-    plain_embedding_norm: embeddings are normed without a weight. adds_embedding: each layer adds
-    them, times a number of its own. post_norm_eps: of norms of what blocks add, where it differs.
-    qk_norm_last: queries and keys are normed after rotation. plain_qk_norm: those of layers that
-    rotate are normed behind it without a weight, and what the file has for their norm is a factor
-    for each head. value_norm: values are normed too, without one.
-    values_from_keys: of layers without a window, those without a projection of values take their
-    keys.
-    gated_queries: each head's queries come with as many numbers that gate its result.
-    attention_gate: what is made of numbers that gate it and come from a tensor of their own.
-    key_heads: see Builder.delta_rule.
-    ffn_norm, output_norm: the tensors with which the input of feed-forward blocks and the last
-    hidden states are normed; None: those are normed already. post_norm, ffn_post_norms: of what the
-    blocks add, the first that the file has.
-    attention_width: scores are divided by its square root. attention_scale_key: the file's factor
-    instead. attention_softcap, final_softcap, router_softcap: caps of scores, logits and scores of
-    experts where no key says one, 0 is none; None: the family has none, whatever the file says.
-    alibi: largest bias per position of distance, 0 is none.
-    embedding_factor, residual_factor, logit_factor: multiply embeddings, what blocks add, logits.
-    names_activation: a key may name another one than `activation`.
-    xielu: the activation is that one, with the file's numbers for each layer.
-    gated: feed-forward blocks multiply activation(gate) and up; otherwise activation(up) is all,
-    and with gate_optional where the file has no gate.
-    feed_forward_divisor: the file's width of them is so many times the true one.
-    ungated_activation: of feed-forward blocks without a gate, where it differs.
-    relative_reach: from how many tokens on biases by distance are the same; see relative.py. part:
-    what stands before "blk." in the names of tensors, in files that may hold another model, too.
-    refused_keys: the file's, which ask for what is not done here. absent, unused: tensors of a
-    layer, without "blk.N.", that files may bring: nobody reads the first, and the second may be
-    left.
-    gating, normalize_gates: how experts are weighted unless keys say it. experts_share_width: the
-    experts that a token sees are together as wide as a block without any, unless a key says how
-    wide one is. experts_full_width: each is that wide, whatever the key says. shared_experts: how
-    many all tokens share, unless a key says it. shared_width_each: the file's width of those is
-    that of one. shared_factor: multiplies the sum of these and the chosen. mlp_beside_experts:
-    layers with experts may have a block without any, too, and take the mean of both, times sqrt(2).
-    group_best: of so many experts a group's score is the sum, where they have no selection bias.
-    weigh_inputs: what experts read is weighted, not what they give.
-    early_router: reads the layer's input. limits_gate_input: the file's limits are of what the
-    activation of gates reads, not of what it gives. activation_alpha, activation_limit: see
-    Builder.gated. own_kv_layers: so many layers have keys and values, unless a key says it.
-    per_layer_input_width: likewise. altup: the residual stream is several; see altup.py.
-    cycles: two stacks of layers take turns; see cycles.py.
-    mtp_reads: what a head that predicts a further token reads of the model, and gives for the one
-    after it: its last hidden states, normed, or the stream before that; None: no head is used.
-    exact_within: keys whose product is how many tokens attention picks; with no more than those it
-    sees all. scaled_beyond: a key that says from which position on queries are scaled.
-    may_skip: layers without heads have no attention, those without keys a matrix instead, those of
-    width 0 no feed-forward block.
-    rank_pooling: of which row a reranker's classifier makes scores. classifier_activation: of its
-    hidden layer. classifier_softmax: its scores are probabilities.
+    "Unless a key says so": the file's own value goes before the row's.
     """
 
+    # Rotation.
+
+    # Which dimensions form a pair; None: positions are learned or biases.
     rope: RopeLayout | None
+    # A file with sections of rotary dimensions (for images) pairs "split".
     sections_split: bool = False
+    # Which layers rotate queries and keys.
     rotates: Callable[["ModelConfig", int], bool] = every_layer
+    # Layers with a window rotate without scaling, by a base of their own: this one unless a key
+    # says another; None is the base of all.
     local_rope: bool = False
     local_rope_base: float | None = None
+    # They are scaled as all are, by the base that a key gives them.
     local_rope_scaled: bool = False
+    # Layers without a window rotate so many times less dimensions than the file says.
     rotary_divisor: int = 1
+    # See RopeScaling.
     yarn_truncate: bool = True
     yarn_beta_fast: float = 32.0
+    # A key of the file raises the base.
     ntk_alpha: bool = False
+
+    # Which tokens see which.
+
+    # Of so many layers the last sees everything and the others a sliding window; 1: none has one.
     window_period: int = 1
+    # Every layer has one.
     all_windowed: bool = False
+    # The first of a period sees everything instead.
     full_first: bool = False
+    # Where no key gives the size.
     default_window: int | None = None
+    # See Builder.attention.
     chunked_windows: bool = False
+    # Of queries in layers that do not rotate.
     unrotated_scale: PositionScale | None = None
+    # Tokens see only what comes before them, unless a key says otherwise.
     causal: bool = True
+    # Keys whose product is how many tokens attention picks; with no more it sees all.
+    exact_within: tuple[str, ...] = ()
+    # A key that says from which position on queries are scaled.
+    scaled_beyond: str | None = None
+
+    # Norms, and how blocks add up.
+
     norm: NormKind = "rms"
     residual: Residual = "sequential"
+    # Blocks read normed input; False: only their output is normed.
     pre_norm: bool = True
+    # The first layer has no norm before attention: its input is normed already.
     embedding_normed: bool = False
+    # Embeddings are normed without a weight.
     plain_embedding_norm: bool = False
+    # Each layer adds them, times a number of its own.
     adds_embedding: bool = False
+    # Of norms of what blocks add, where it differs.
     post_norm_eps: float | None = None
-    qk_norm_last: bool = False
-    plain_qk_norm: Callable[["ModelConfig"], bool] = never
-    value_norm: bool = False
-    values_from_keys: bool = False
-    gated_queries: bool = False
-    attention_gate: Literal["sigmoid", "softplus"] = "sigmoid"
-    key_heads: KeyHeads = "grouped"
+    # The tensors with which the input of feed-forward blocks and the last hidden states are normed;
+    # None: those are normed already.
     ffn_norm: str = "ffn_norm"
     output_norm: str | None = "output_norm"
+    # Of what the blocks add; the first that the file has.
     post_norm: str = "post_attention_norm"
     ffn_post_norms: tuple[str, ...] = ("post_ffw_norm",)
+
+    # Attention.
+
+    # Queries and keys are normed after rotation.
+    qk_norm_last: bool = False
+    # Those of layers that rotate are normed behind it without a weight, and what the file has for
+    # their norm is a factor for each head.
+    plain_qk_norm: Callable[["ModelConfig"], bool] = never
+    # Values are normed too, without a weight.
+    value_norm: bool = False
+    # Layers without a window that have no projection of values take their keys.
+    values_from_keys: bool = False
+    # Each head's queries come with as many numbers that gate its result.
+    gated_queries: bool = False
+    # What is made of numbers that gate it and come from a tensor of their own.
+    attention_gate: Literal["sigmoid", "softplus"] = "sigmoid"
+    # See Builder.delta_rule.
+    key_heads: KeyHeads = "grouped"
+    # Scores are divided by its square root, unless the file has a factor under the key.
     attention_width: Number = head_dim
     attention_scale_key: str = "attention.scale"
+    # Caps where no key says one, 0 is none; None: the family has none, whatever the file says.
     attention_softcap: float | None = None
     final_softcap: float | None = None
     router_softcap: float | None = None
+    # The largest bias per position of distance, 0 is none.
     alibi: Number = max_alibi_bias
+    # From how many tokens on biases by distance are the same; see relative.py.
+    relative_reach: int = 128
+    # So many layers have keys and values, unless a key says it.
+    own_kv_layers: int | None = None
+
+    # What embeddings, what blocks add, and logits are multiplied with.
+
     embedding_factor: Number = embedding_scale
     residual_factor: Number = residual_scale
     logit_factor: Number = no_scale
+
+    # Feed-forward blocks.
+
     activation: Activation = "silu"
+    # A key may name another one.
     names_activation: bool = False
+    # See Builder.gated.
     activation_alpha: float = 1.0
     activation_limit: float = float("inf")
+    # The activation is that one, with the file's numbers for each layer.
     xielu: bool = False
+    # They multiply activation(gate) and up; else activation(up) is all, and with gate_optional
+    # where the file has no gate.
     gated: bool = True
     gate_optional: bool = False
+    # Of those without a gate, where it differs.
     ungated_activation: UnaryActivation | None = None
+    # The file's width of them is so many times the true one.
     feed_forward_divisor: int = 1
-    relative_reach: int = 128
-    part: str = ""
-    refused_keys: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
+
+    # Experts.
+
+    # How they are weighted, unless keys say it.
     gating: Gating = "softmax"
     normalize_gates: bool = False
+    # Those that a token sees are together as wide as a block without any, unless a key says how
+    # wide one is.
     experts_share_width: bool = False
+    # Each is that wide, whatever the key says.
     experts_full_width: bool = False
+    # How many all tokens share, unless a key says it.
     shared_experts: int = 0
+    # The file's width of those is that of one.
     shared_width_each: bool = False
+    # Multiplies the sum of these and the chosen.
     shared_factor: float = 1.0
+    # Layers with experts may have a block without any, too, and take the mean of both, times
+    # sqrt(2).
     mlp_beside_experts: bool = False
+    # Of so many experts a group's score is the sum, where they have no selection bias.
     group_best: int = 2
+    # What experts read is weighted, not what they give.
     weigh_inputs: bool = False
+    # The router reads the layer's input.
     early_router: bool = False
+    # The file's limits are of what the activation of gates reads, not of what it gives.
     limits_gate_input: bool = False
-    own_kv_layers: int | None = None
+
+    # Other data flows.
+
+    # What a token brings to each layer, unless a key says it; see per_layer_inputs.py.
     per_layer_input_width: int = 0
+    # The residual stream is several; see altup.py.
     altup: bool = False
+    # Two stacks of layers take turns; see cycles.py.
     cycles: bool = False
+    # What a head that predicts a further token reads of the model, and gives for the one after it:
+    # its last hidden states, normed, or the stream before that; None: no head is used.
     mtp_reads: MTPReads | None = None
-    exact_within: tuple[str, ...] = ()
-    scaled_beyond: str | None = None
+    # Layers without heads have no attention, those without keys a matrix instead, those of width 0
+    # no feed-forward block.
     may_skip: bool = False
+
+    # The file.
+
+    # What stands before "blk." in the names of tensors, in files that may hold another model, too.
+    part: str = ""
+    # Keys that ask for what is not done here.
+    refused_keys: tuple[str, ...] = ()
+    # Tensors of a layer, without "blk.N.", that files may bring: nobody reads the first, and the
+    # second may be left.
+    absent: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+
+    # Rerankers.
+
+    # Of which row the classifier makes scores.
     rank_pooling: Literal["cls", "last", "mean"] = "cls"
+    # Of its hidden layer.
     classifier_activation: Literal["tanh", "gelu"] = "tanh"
+    # Its scores are probabilities.
     classifier_softmax: bool = False
 
     def is_windowed(self, layer: int, period: int | None = None) -> bool:

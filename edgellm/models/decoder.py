@@ -14,7 +14,8 @@ from edgellm.kernels.program import Program, Value, Weight
 from edgellm.models.adapters import Adapter
 from edgellm.models.altup import altup_layers
 from edgellm.models.attention import grouped_query_attention
-from edgellm.models.config import ModelConfig, read_config
+from edgellm.models.config import ModelConfig
+from edgellm.models.config_reader import read_config
 from edgellm.models.convolution import gated_short_convolution
 from edgellm.models.cycles import cycling_layers
 from edgellm.models.delta_net import gated_delta_net, kimi_delta_attention
