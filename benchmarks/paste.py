@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edgellm.backends import Backends
+from edgellm.consumer import OnlyTakes, Rows
 from edgellm.engine import Engine
-from edgellm.generation import Rows
 from edgellm.gguf_loader import open_gguf
 from edgellm.models import read_config
 from edgellm.ready import make_ready
@@ -62,7 +62,7 @@ class Recorder(StepCost):
         self.steps.append(Step(rows, tokens, work.depth, took, 1e3 * foreseen, saved))
 
 
-class Session:
+class Session(OnlyTakes):
     """Takes the most likely token for ever; notes when each came."""
 
     request_id = "paste"

@@ -11,9 +11,10 @@ from operator import index
 from edgellm.adapter_files import checked_scale
 from edgellm.beam_search import Beam, BeamSearch
 from edgellm.constraints import compile_constraint
+from edgellm.consumer import Consumer
 from edgellm.detokenize import Detokenizer
 from edgellm.errors import ContextOverflow, RequestError
-from edgellm.generation import Consumer, Emit, Generation, Scoring, TakeRows
+from edgellm.generation import Emit, Generation, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.sampling import LoopDetector, Sampler, token_biases
 from edgellm.sampling_params import resolve

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence as Seq
 from dataclasses import dataclass, field, replace
 
 from edgellm.constraints import Constraint
+from edgellm.consumer import Consumer, OnlyTakes, Rows
 from edgellm.detokenize import Detokenizer
-from edgellm.generation import Consumer, Emit, Rows, token_logprob
+from edgellm.generation import Emit, token_logprob
 from edgellm.sampling import Sampler, Vocabulary, logprobs
 from edgellm.sampling.candidates import Candidates, best
 from edgellm.sequence import Sequence
@@ -198,7 +199,7 @@ class BeamSearch:
 
 
 @dataclass(eq=False)
-class BeamStep:
+class BeamStep(OnlyTakes):
     """The consumer of one beam's sequence, for one step."""
 
     request_id: str

@@ -7,8 +7,8 @@ nothing of steps. A consumer's own failure is not the engine's: whoever waited m
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from edgellm.consumer import Consumer
 from edgellm.errors import EdgeLLMError
-from edgellm.generation import Consumer
 from edgellm.sequence import Sequence
 
 

@@ -1,8 +1,8 @@
 """The index arrays of a step of decoding, written again for the next one.
 
-Between most steps the same sequences go on by a token each, in the blocks that they have: four
-numbers of each change. Making all arrays anew would take as long as all else that is done between
-two steps. Knows nothing of programs or of how sequences were chosen.
+Between most steps the same sequences go on by a token each: four numbers of each change, and now
+and then a block is added. Making all arrays anew would take as long as all else that is done
+between two steps. Knows nothing of programs or of how sequences were chosen.
 """
 
 from dataclasses import dataclass
@@ -11,18 +11,21 @@ from edgellm.kernels.batch import Batch
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.sequence import Chunk, Sequence
 
+SPARE = 8  # blocks that tables have room for beside those that sequences hold
+
 
 @dataclass(eq=False)
 class _Row:
-    """Where a sequence was in the step before. table: its blocks, per group; state: its slot."""
+    """Where a sequence was in the step before. tables: its blocks, per group; state: its slot."""
 
     sequence: Sequence
     position: int
     tables: list[list[int]]
     state: int | None
 
-    def goes_on(self, chunk: Chunk) -> bool:
-        """Whether a chunk is the sequence's next token, and all else as it was."""
+    def goes_on(self, chunk: Chunk, width: int) -> bool:
+        """Whether a chunk is the sequence's next token, its blocks are those that it had, or these
+        and more that fit, and all else is as it was."""
         sequence, position = self.sequence, self.position + 1
         return (
             chunk.sequence is sequence
@@ -30,9 +33,11 @@ class _Row:
             and chunk.logits == "last"
             and sequence.num_computed_tokens == position
             and len(sequence.token_ids) > position
-            and position % BLOCK_SIZE != 0
-            and sequence.block_tables == self.tables
             and sequence.state_slot == self.state
+            and all(
+                table == known or (len(table) <= width and table[: len(known)] == known)
+                for table, known in zip(sequence.block_tables, self.tables, strict=True)
+            )
         )
 
 
@@ -41,18 +46,19 @@ class DecodeBatch:
 
     def __init__(self, chunks: list[Chunk], batch: Batch, vocab_size: int) -> None:
         self._batch, self._vocab_size = batch, vocab_size
+        self._width = batch.block_tables.shape[2]
         self._rows = [
             _Row(s, s.num_computed_tokens, [list(table) for table in s.block_tables], s.state_slot)
             for s in (chunk.sequence for chunk in chunks)
         ]
-        self._slots = [batch.slot_mapping[group] for group in range(len(batch.slot_mapping))]
 
     def advance(self, chunks: list[Chunk]) -> Batch | None:
         """The batch, moved on by a token of each sequence; None where that is not what the chunks
-        are, or one needs another block."""
+        are, or the tables have no room."""
         if len(chunks) != len(self._rows):
             return None
-        if not all(row.goes_on(chunk) for row, chunk in zip(self._rows, chunks, strict=True)):
+        pairs = zip(self._rows, chunks, strict=True)
+        if not all(row.goes_on(chunk, self._width) for row, chunk in pairs):
             return None
         ids = [row.sequence.token_ids[row.position + 1] for row in self._rows]
         if not all(0 <= token_id < self._vocab_size for token_id in ids):
@@ -63,9 +69,20 @@ class DecodeBatch:
             batch.input_ids[place] = ids[place]
             batch.positions[place] = row.position
             batch.seq_lens[place] = row.position + 1
-            for slots in self._slots:
-                slots[place] += 1
+            block, within = divmod(row.position, BLOCK_SIZE)
+            for group, (table, known) in enumerate(
+                zip(row.sequence.block_tables, row.tables, strict=True)
+            ):
+                if len(table) > len(known):
+                    batch.block_tables[group, place, len(known) : len(table)] = table[len(known) :]
+                    known += table[len(known) :]
+                batch.slot_mapping[group, place] = table[block] * BLOCK_SIZE + within
         return batch
+
+    def skip(self, steps: int) -> None:
+        """The batch's arrays have been moved on by so many tokens of each sequence."""
+        for row in self._rows:
+            row.position += steps
 
 
 def decode_batch(chunks: list[Chunk], batch: Batch, vocab_size: int) -> DecodeBatch | None:

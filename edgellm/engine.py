@@ -6,16 +6,19 @@ on. Knows nothing of models, formats, devices or threads.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence as Seq
+from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
 from edgellm import consumers
+from edgellm.consumer import Consumer, Rows
 from edgellm.consumers import Consumers
 from edgellm.errors import SessionError
-from edgellm.generation import Consumer, Rows
 from edgellm.guessing import Guessing, Speculator
 from edgellm.kernels.batch import Batch
+from edgellm.kernels.draw import Draws
 from edgellm.model_runner import BlockStore
+from edgellm.multi_step import plan_draws
 from edgellm.pins import Pin
 from edgellm.prefix_nodes import Scales
 from edgellm.scheduler import Scheduler
@@ -36,6 +39,11 @@ class Runner(Protocol):
     def pack(self, chunks: list[Chunk]) -> Batch: ...
 
     def run(self, batch: Batch) -> Mapping[str, Rows]: ...
+
+    @property
+    def can_draw(self) -> bool: ...
+
+    def draw(self, batch: Batch, draws: Draws) -> list[list[int]]: ...
 
     def close(self) -> None: ...
 
@@ -140,7 +148,10 @@ class Engine:
         return self._scheduler.tables.pins.fits(num_tokens, first, counts, has_state)
 
     def step(self) -> None:
-        """Computes one batch. Whatever goes wrong is told to the consumers it concerns."""
+        """Computes one batch, and steps after it where nobody needs to see its logits.
+
+        Whatever goes wrong is told to the consumers it concerns.
+        """
         chunks: list[Chunk] = []
         drafted = self._guessing.draft(self._scheduler, self._consumers)
         begun = self._clock()
@@ -148,6 +159,7 @@ class Engine:
             chunks = self._scheduler.schedule()
             left_out = drafted.difference(chunk.sequence for chunk in chunks)
             self._guessing.withdraw(self._scheduler, left_out)
+            draws = self._plan_draws(chunks)
             self._runner.copy(self._scheduler.take_copies())
             self._waits_for_pins = not chunks
             if not chunks:
@@ -156,16 +168,23 @@ class Engine:
             batch = self._runner.pack(chunks)
             for chunk in chunks:
                 self._consumers[chunk.sequence].begin()
-            outputs = self._runner.run(batch)
-            self._scheduler.commit(chunks)
+            if draws is None:
+                outputs = self._runner.run(batch)
+                self._scheduler.commit(chunks)
+            else:
+                drawn = self._runner.draw(batch, draws)
+                work = replace(work, steps=draws.steps)
         except Exception as error:
             concerned = [chunk.sequence for chunk in chunks] or list(self._consumers)
             for sequence in concerned:
                 self._fail(sequence, error)
             return
-        self._steps += 1
+        self._steps += work.steps
         self.last_worked = time.monotonic()
-        self._hand_out(chunks, outputs)
+        if draws is None:
+            self._hand_out(chunks, outputs)
+        else:
+            self._hand_out_drawn(chunks, drawn)
         self._observe(work, self._clock() - begun)
 
     def close(self) -> None:
@@ -196,7 +215,7 @@ class Engine:
     def _observe(self, work: Work, seconds: float) -> None:
         self._scheduler.observe(work, seconds)
         if not work.prefill_tokens:
-            self._guessing.observe(work.decode_rows, seconds)
+            self._guessing.observe(work.decode_rows, seconds / work.steps)
 
     def _hand_out(self, chunks: list[Chunk], outputs: Mapping[str, Rows]) -> None:
         """Gives each sequence its rows, which lie in the order of the chunks."""
@@ -217,6 +236,33 @@ class Engine:
             first += num_rows
             token += chunk.count
 
+    def _plan_draws(self, chunks: list[Chunk]) -> Draws | None:
+        if not chunks or not self._runner.can_draw:
+            return None
+        return plan_draws(chunks, self._consumers, self._guessing, self._scheduler)
+
+    def _hand_out_drawn(self, chunks: list[Chunk], drawn: list[list[int]]) -> None:
+        """Gives each sequence the tokens drawn for it. Those that it takes, but for the last, are
+        computed."""
+        for chunk, tokens in zip(chunks, drawn, strict=True):
+            sequence = chunk.sequence
+            num_tokens = len(sequence.token_ids)
+            try:
+                finished = self._consumers[sequence].take_drawn(tokens)
+            except Exception as error:
+                self._fail(sequence, error)
+                continue
+            taken = len(sequence.token_ids) - num_tokens
+            self._tokens_computed += taken
+            self._tokens_generated += taken
+            self._scheduler.commit([replace(chunk, count=taken)])
+            if finished:
+                self._end(sequence)
+
+    def _end(self, sequence: Sequence) -> None:
+        self._scheduler.finish(sequence)
+        self._leave(sequence)
+
     def _take(self, sequence: Sequence, rows: Rows) -> None:
         """Gives rows to the sequence's consumer; those of a new prompt to all who follow, too."""
         takers = [sequence]
@@ -232,8 +278,7 @@ class Engine:
                 continue
             self._tokens_generated += len(taker.token_ids) - num_tokens
             if finished:
-                self._scheduler.finish(taker)
-                self._leave(taker)
+                self._end(taker)
 
     def _take_one(self, taker: Sequence, rows: Rows, drafts: list[int]) -> bool:
         try:

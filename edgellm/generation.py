@@ -6,44 +6,18 @@ Runs in the engine's thread. Knows nothing of scheduling, batches or how logits 
 from collections import deque
 from collections.abc import Callable, Sequence as Seq
 from dataclasses import dataclass, field
-from typing import Protocol
-
-import numpy as np
-import numpy.typing as npt
 
 from edgellm.constraints import Constraint
+from edgellm.consumer import OnlyTakes, Rows, checked
 from edgellm.detokenize import Detokenizer
+from edgellm.kernels.draw import Draw
 from edgellm.sampling import LoopDetector, Sampler, Vocabulary, logprobs
 from edgellm.sequence import Sequence
 from edgellm.stopwatch import Stopwatch
 from edgellm.types import FinishReason, TokenEvent, TokenLogprob, Usage
 
-Rows = npt.NDArray[np.float32]  # (rows, vocab_size), valid during the call only
 Emit = Callable[[TokenEvent | Exception], None]  # the outbox of one request
 TakeRows = Callable[[int, Rows], None]  # position of the first row, rows
-
-
-class Consumer(Protocol):
-    """Takes the logits of one sequence as steps compute them."""
-
-    request_id: str
-    sequence: Sequence
-
-    def begin(self) -> None:
-        """The first step with this sequence is about to run."""
-
-    def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
-        """Logits of the positions just computed; True when the sequence is finished.
-
-        drafts: the tokens that all rows but the first were computed after, guesses that are not in
-        the sequence. A row counts if the tokens appended so far are those guessed before it.
-        """
-
-    def abort(self) -> None:
-        """The request is no longer wanted."""
-
-    def fail(self, error: Exception) -> None:
-        """The request cannot go on."""
 
 
 @dataclass(eq=False)
@@ -101,6 +75,15 @@ class Generation:
             self._finish("stop")
             return True
         return False
+
+    def draw(self) -> tuple[Draw, float] | None:
+        is_free = self.constraint is None and self.sequence.params.logprobs is None
+        generated = self._num_generated
+        found = self.sampler.draw(generated) if is_free else None
+        return None if found is None else (found[0], min(found[1], self.max_tokens - generated))
+
+    def take_drawn(self, tokens: Seq[int]) -> bool:
+        return any(self._append(token, None) for token in checked(tokens))
 
     def abort(self) -> None:
         self._finish("abort")
@@ -197,7 +180,7 @@ def token_logprob(tokenizer: Vocabulary, row: Rows, token: int, count: int) -> T
 
 
 @dataclass(eq=False)
-class Scoring:
+class Scoring(OnlyTakes):
     """Hands the logits from `sequence.score_from` on to `take_rows`, in order, then calls done.
 
     done: gets None at the end, or what went wrong. Both run in the engine's thread.

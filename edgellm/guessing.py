@@ -8,10 +8,12 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence as Seq
 from typing import Protocol
 
+from edgellm.consumer import Rows
 from edgellm.consumers import Consumers
-from edgellm.generation import Rows
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import Sequence
+
+_LATELY = 64  # tokens
 
 _log = logging.getLogger("edgellm")
 
@@ -42,6 +44,7 @@ class Guessing:
 
     def __init__(self, speculator: Speculator | None) -> None:
         self._speculator = speculator
+        self._guessed_at: dict[Sequence, int] = {}  # the length that it was last guessed for at
 
     @property
     def reads(self) -> str | None:
@@ -66,7 +69,13 @@ class Guessing:
         for sequence, tokens in drafts.items():
             sequence.token_ids += tokens
             sequence.num_draft_tokens = len(tokens)
+            self._guessed_at[sequence] = len(sequence.token_ids)
         return set(drafts)
+
+    def expects(self, sequence: Sequence) -> bool:
+        """Whether there were guesses lately, so that others may be made any moment."""
+        last = self._guessed_at.get(sequence)
+        return last is not None and len(sequence.token_ids) < last + _LATELY
 
     def withdraw(self, scheduler: Scheduler, sequences: Iterable[Sequence]) -> None:
         """Takes the guesses of those that the step has no room for back."""
@@ -90,6 +99,7 @@ class Guessing:
 
     def forget(self, sequence: Sequence) -> None:
         """The sequence has ended."""
+        self._guessed_at.pop(sequence, None)
         if self._speculator is not None:
             self._speculator.forget(sequence)
 

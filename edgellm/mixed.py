@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from edgellm.kernels.batch import Batch
+from edgellm.kernels.draw import DrawsNone
 from edgellm.model_runner import BlockStore, Executable, Logits
 
 
@@ -19,7 +20,7 @@ class Continuation(Executable, Protocol):
     ) -> Mapping[str, Logits]: ...
 
 
-class MixedExecutable:
+class MixedExecutable(DrawsNone):
     """Runs `first` and then `second`. Not for two threads at once."""
 
     def __init__(

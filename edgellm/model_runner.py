@@ -11,9 +11,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from edgellm.decode_batch import DecodeBatch, decode_batch
+from edgellm.decode_batch import SPARE, DecodeBatch, decode_batch
 from edgellm.errors import RequestError
 from edgellm.kernels.batch import Batch
+from edgellm.kernels.draw import Draws
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import Program
 from edgellm.sequence import BlockCopy, Chunk, Sequence
@@ -34,12 +35,18 @@ class BlockStore(Protocol):
 
 
 class Executable(Protocol):
-    """What a backend's load() returns. store: None where blocks lie in the KVStorage."""
+    """What a backend's load() returns. store: None where blocks lie in the KVStorage. can_draw:
+    whether it can do without others between steps; the result of draw: (sequences, steps)."""
 
     @property
     def store(self) -> BlockStore | None: ...
 
+    @property
+    def can_draw(self) -> bool: ...
+
     def run(self, batch: Batch) -> Mapping[str, Logits]: ...
+
+    def draw(self, batch: Batch, draws: Draws) -> npt.NDArray[np.int64]: ...
 
     def close(self) -> None: ...
 
@@ -98,7 +105,8 @@ class ModelRunner:
                 raise ValueError(f"a chunk of {chunk.count} tokens with {len(new_ids)} to compute")
             ids += new_ids
             spans.append((chunk.sequence, places))
-        batch = pack_spans(spans, self._program, self._checked(ids))
+        spare = SPARE if all(chunk.is_decode for chunk in chunks) else 0
+        batch = pack_spans(spans, self._program, self._checked(ids), spare)
         return replace(
             batch,
             state_slots=self._state_slots(chunks),
@@ -134,21 +142,40 @@ class ModelRunner:
             self._after_step()
         return outputs
 
+    @property
+    def can_draw(self) -> bool:
+        """Whether `draw` can be called."""
+        return self._executable.can_draw and not self._followed
+
+    def draw(self, batch: Batch, draws: Draws) -> list[list[int]]:
+        """Computes the batch last packed, one token of each sequence, and the steps after it on
+        what it draws; the tokens by sequence. -1 where logits were no numbers."""
+        tokens: list[list[int]] = self._executable.draw(batch, draws).tolist()
+        if self._decode is not None:
+            self._decode.skip(draws.steps - 1)
+        if self._after_step is not None:
+            self._after_step()
+        return tokens
+
     def close(self) -> None:
         """Gives back what the backend holds."""
         self._executable.close()
 
 
 def pack_spans(
-    spans: Seq[tuple[Sequence, range]], program: Program, input_ids: npt.NDArray[np.int32]
+    spans: Seq[tuple[Sequence, range]],
+    program: Program,
+    input_ids: npt.NDArray[np.int32],
+    spare: int = 0,
 ) -> Batch:
     """A batch of these positions of these sequences, no logits and no states wanted.
 
-    Every sequence must have blocks for its last position.
+    Every sequence must have blocks for its last position. spare: blocks that tables have room for
+    beside those; what sequences hold of them already is in it.
     """
     num_groups = len(program.kv_groups)
     seq_lens = [places.stop for _, places in spans]
-    width = -(-max(seq_lens) // BLOCK_SIZE)
+    width = -(-max(seq_lens) // BLOCK_SIZE) + spare
     block_tables = np.zeros((num_groups, len(spans), width), np.int32)
     scales = np.zeros((len(spans), program.num_adapters), np.float32)
     starts = np.zeros(scales.shape, np.int32)
@@ -162,7 +189,8 @@ def pack_spans(
         for group, (own, table) in enumerate(zip(slots, sequence.block_tables, strict=True)):
             if len(table) < used:
                 raise ValueError(f"{places.stop} tokens need {used} blocks and have {len(table)}")
-            block_tables[group, s, :used] = table[:used]
+            held = table[: used + spare]
+            block_tables[group, s, : len(held)] = held
             own += [table[p // BLOCK_SIZE] * BLOCK_SIZE + p % BLOCK_SIZE for p in places]
     return Batch(
         input_ids=input_ids,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from edgellm.consumer import OnlyTakes
 from edgellm.errors import EdgeLLMError
 from edgellm.models import PooledHead
 from edgellm.sequence import Sequence
@@ -19,7 +20,7 @@ Float64 = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False)
-class Pooler:
+class Pooler(OnlyTakes):
     """Pools the hidden rows of a sequence as they come, then calls done.
 
     The sum of "mean" is taken row by row, so that chunks make no difference. Rows of "none" stay as

@@ -144,6 +144,17 @@ class Scheduler:
             raise RuntimeError("there is work, and no step can be planned")
         return planned
 
+    def make_room(self, chunks: Iterable[Chunk], count: int) -> bool:
+        """Gives each of these `count` tokens' room where free blocks are plenty."""
+        each = self.limits.blocks_of(count) + 1
+        if any(pool.num_free < each * len(self.running) for pool in self.tables.pools):
+            return False
+        return all(self.tables.make_room(chunk.sequence, count) for chunk in chunks)
+
+    def decode_seconds(self, rows: int) -> float:
+        """What a step takes that decodes so many rows; 0 unknown."""
+        return 0.0 if self.cost is None else self.cost.decode_seconds(rows)
+
     def take_copies(self) -> list[BlockCopy]:
         """Blocks to be copied, in this order, before the step that was planned last runs."""
         return self.tables.take_copies()

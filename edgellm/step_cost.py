@@ -30,11 +30,13 @@ _DOUBLING = 512
 @dataclass(frozen=True)
 class Work:
     """What a step computes. decode_rows: last tokens of sequences, with the guesses behind them.
-    prefill_tokens: of prompts. depth: tokens of the same sequence before a chunk of those."""
+    prefill_tokens: of prompts. depth: tokens of the same sequence before a chunk of those. steps:
+    as many as this were computed in one call."""
 
     decode_rows: int
     prefill_tokens: int = 0
     depth: float = 0.0
+    steps: int = 1
 
 
 class StepCost:
@@ -47,22 +49,23 @@ class StepCost:
         self._settles_in = 0.0  # seconds of steps
 
     def observe(self, work: Work, seconds: float) -> None:
-        """A step with this work took `seconds`."""
+        """What this work took."""
         rows, tokens = work.decode_rows, work.prefill_tokens
         is_slowed = tokens > 0 or self._settles_in > 0
         self._settles_in = _SETTLING if tokens else self._settles_in - seconds
+        seconds /= work.steps
         if not tokens and not (is_slowed and rows in self._decodes):
             self._decodes.setdefault(rows, deque(maxlen=_DECODES_KEPT)).append(seconds)
         if tokens >= _TELLING:
-            rest = max(seconds - self._decode_seconds(max(rows, 1)), 0.05 * seconds)
+            rest = max(seconds - self.decode_seconds(max(rows, 1)), 0.05 * seconds)
             self._prefills.append((work.depth, rest / tokens))
         if rows:
-            decode = self._decode_seconds(rows)
+            decode = self.decode_seconds(rows)
             earned = _SLOWDOWN * decode - seconds
             if not is_slowed:  # what else slows a step down is not to be paid for
                 earned = max(earned, 0.0)
             longest = _longest_prefill(decode)
-            self._saved = min(max(self._saved + earned, -longest), longest)
+            self._saved = min(max(self._saved + work.steps * earned, -longest), longest)
 
     def prefill_tokens(self, decode_rows: int, wanted: int, depth: float) -> int:
         """The most prompt tokens that the next step should compute; 0 only beside decodes.
@@ -74,14 +77,14 @@ class StepCost:
         per_token = self._token_seconds(depth)
         if not decode_rows:
             return max(_LEAST_ALONE, int(_LONGEST_ALONE / per_token)) if per_token else _LEAST_ALONE
-        decode = self._decode_seconds(decode_rows)
+        decode = self.decode_seconds(decode_rows)
         if not per_token or not decode:
             return _UNMEASURED
         longest = _longest_prefill(decode)
         tokens = max(1, min(wanted, int(longest / per_token)))
         return tokens if self._saved >= min(tokens * per_token, longest) else 0
 
-    def _decode_seconds(self, rows: int) -> float:
+    def decode_seconds(self, rows: int) -> float:
         """A step that decodes so many rows, or the nearest number that was measured; 0 unknown."""
         if not self._decodes:
             return 0.0

@@ -13,6 +13,7 @@ from edgellm.detokenize import Detokenizer
 from edgellm.engine import Engine
 from edgellm.errors import RequestError
 from edgellm.generation import Generation
+from edgellm.kernels.draw import Draws
 from edgellm.limits import Limits
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
@@ -105,12 +106,17 @@ class MockStore:
 class MockModel:
     """A runner whose logits come from a function of the tokens so far.
 
-    delay: seconds that a step takes. error: raised by each step while it is set.
+    delay: seconds that a step takes. can_draw: whether it takes the most likely token by itself
+    where it is asked to. error: raised by each step while it is set.
     """
 
     def __init__(
-        self, logits: Callable[[list[int], int], npt.NDArray[np.float32]], delay: float = 0.0
+        self,
+        logits: Callable[[list[int], int], npt.NDArray[np.float32]],
+        delay: float = 0.0,
+        can_draw: bool = False,
     ) -> None:
+        self.can_draw = can_draw
         self.store = MockStore()
         self.logits = logits
         self.delay = delay
@@ -148,6 +154,21 @@ class MockModel:
             "logits": np.array(rows, np.float32).reshape(-1, VOCAB_SIZE),
             "hidden": np.array(hidden, np.float32).reshape(-1, 3),
         }
+
+    def draw(self, batch: list[Chunk], draws: Draws) -> list[list[int]]:
+        time.sleep(self.delay * draws.steps)
+        if self.error is not None:
+            raise self.error
+        drawn = []
+        for chunk in batch:
+            sequence = chunk.sequence
+            tokens = list(sequence.token_ids)
+            for _ in range(draws.steps):
+                row = self.logits(tokens, sequence.num_prompt_tokens)
+                tokens.append(int(row.argmax()) if np.isfinite(row).all() else -1)
+            drawn.append(tokens[-draws.steps :])
+        self.batches.append([(chunk.sequence.seq_id, draws.steps) for chunk in batch])
+        return drawn
 
     def close(self) -> None:
         self.is_closed = True

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from edgellm.errors import RequestError
 from edgellm.kernels.batch import Batch
+from edgellm.kernels.draw import Draw, Draws
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import KVGroup, Program, StateLayer, Value
 from edgellm.model_runner import ModelRunner
@@ -23,6 +24,7 @@ class Recording:
     """An executable that keeps what it was given."""
 
     store = None
+    can_draw = True
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -34,6 +36,15 @@ class Recording:
             "logits": np.zeros((len(batch.logits_rows), VOCAB), np.float32),
             "other": np.zeros((1, 1), np.float32),
         }
+
+    def draw(self, batch: Batch, draws: Draws) -> npt.NDArray[np.int64]:
+        """What comes after is the length of the sequence."""
+        tokens = batch.seq_lens[:, None] + np.arange(draws.steps, dtype=np.int64)
+        if draws.steps > 1:
+            batch.input_ids[:] = tokens[:, -2]
+            batch.positions[:] += draws.steps - 1
+            batch.slot_mapping[:] = -1  # of blocks that the runner looks up again
+        return tokens
 
     def close(self) -> None:
         self.closed = True
@@ -208,7 +219,10 @@ def test_sequences_of_a_step_must_have_state_slots_of_their_own() -> None:
                 model.pack(work)
 
 
-@given(chunks(), st.lists(st.sampled_from(["go on", "block", "other", "wait"]), max_size=6))
+@given(
+    chunks(),
+    st.lists(st.sampled_from(["go on", "draw", "grow", "block", "other", "wait"]), max_size=6),
+)
 def test_a_batch_that_goes_on_is_one_made_anew(work: list[Chunk], happens: list[str]) -> None:
     """Whatever happens between steps of decoding."""
     for chunk in work:
@@ -216,7 +230,10 @@ def test_a_batch_that_goes_on_is_one_made_anew(work: list[Chunk], happens: list[
     sequences = [chunk.sequence for chunk in work]
     model = runner()
     for event in ["go on", *happens, "go on", "go on"]:
-        if event == "block":
+        if event == "grow":
+            for number, group in enumerate(sequences[0].block_tables):
+                group += [100 * number + 70, 100 * number + 71]
+        elif event == "block":
             sequences[0].block_tables[1] = [b + 100 for b in sequences[0].block_tables[1]]
         elif event == "other":
             sequences.reverse()
@@ -226,10 +243,18 @@ def test_a_batch_that_goes_on_is_one_made_anew(work: list[Chunk], happens: list[
             return
         got, want = model.pack(decodes), runner().pack(decodes)
         for name, values in vars(want).items():
-            assert np.array_equal(getattr(got, name), values), name
-        for sequence in running:
-            sequence.num_computed_tokens += 1
-            sequence.token_ids.append(sequence.num_computed_tokens % VOCAB)
+            if name != "block_tables":
+                assert np.array_equal(getattr(got, name), values), name
+        for place, length in enumerate(want.seq_lens.tolist()):
+            used = -(-length // BLOCK_SIZE)  # what lies behind is not read
+            tables = (batch.block_tables[:, place, :used] for batch in (got, want))
+            assert np.array_equal(*tables)
+        room = min(len(s.block_tables[0]) * BLOCK_SIZE - s.num_computed_tokens for s in running)
+        steps = min(3, room) if event == "draw" else 1
+        drawn = model.draw(got, Draws((Draw(),) * len(running), steps))
+        for sequence, tokens in zip(running, drawn, strict=True):
+            sequence.num_computed_tokens += steps
+            sequence.token_ids += [token % VOCAB for token in tokens]
 
 
 def test_between_blocks_nothing_is_made_anew() -> None:

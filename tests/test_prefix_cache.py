@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from edgellm.backends import Backends
+from edgellm.consumer import OnlyTakes, Rows
 from edgellm.engine import Engine
-from edgellm.generation import Rows
 from edgellm.gguf_loader import open_gguf
 from edgellm.models import read_config
 from edgellm.ready import make_ready
@@ -23,7 +23,7 @@ CONTEXT = 120
 Prompt = tuple[int, ...]
 
 
-class Greedy:
+class Greedy(OnlyTakes):
     """Takes the most likely token `count` times; keeps the bits of each row that it saw."""
 
     def __init__(self, prompt: Prompt, count: int, request_id: str = "r") -> None:

@@ -79,7 +79,7 @@ class Bench:
         }
 
     def _rates(self, test: Workload, samples: Samples) -> Row:
-        steps, average = len(test.pieces), statistics.fmean(samples.steps_ns)
+        steps, average = test.num_steps, statistics.fmean(samples.steps_ns)
         macs = test.num_tokens * self.work.macs_per_token
         macs += steps * test.n_seqs * self.work.macs_per_output
         shares = [

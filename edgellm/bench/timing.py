@@ -1,8 +1,9 @@
 """Times the engine's steps: a prompt of one sequence, or tokens one by one of several.
 
-What llama-bench times with llama_decode: random tokens, logits of the last row of a step computed
-and handed over, nothing sampled, no text. A timed step plans, packs, runs and commits, as every
-step of `run` or `chat` does. Knows nothing of files or machines.
+What llama-bench times with llama_decode: random tokens, logits of the last row of a step, no text.
+A timed step plans, packs, runs and commits, as every step of `run` or `chat` does. Where the
+backend draws tokens by itself, decoding goes on with the most likely ones, several steps to a call
+as there; elsewhere with random ones, and nothing is sampled. Knows nothing of files or machines.
 """
 
 import random
@@ -11,8 +12,9 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from edgellm.consumer import Rows, checked
 from edgellm.engine import Engine
-from edgellm.generation import Rows
+from edgellm.kernels.draw import Draw
 from edgellm.sequence import Sequence
 from edgellm.types import SamplingParams
 
@@ -38,9 +40,9 @@ class Workload:
         return self.n_prompt + self.n_gen * self.n_seqs
 
     @property
-    def pieces(self) -> list[int]:
-        """How many tokens each timed step adds to each sequence."""
-        return _chunks(self.n_prompt) + [1] * self.n_gen
+    def num_steps(self) -> int:
+        """Steps that are timed."""
+        return len(_chunks(self.n_prompt)) + self.n_gen
 
     @property
     def length(self) -> int:
@@ -84,12 +86,12 @@ def measure(
     for _ in range(repetitions):
         steps_ns.append(_time_steps(engine, test, ids(test)))
         if read:
-            read_ns.append(_time_reads(read, passes=len(test.pieces)))
+            read_ns.append(_time_reads(read, passes=test.num_steps))
     return Samples(tuple(steps_ns), tuple(read_ns))
 
 
 class _Feed:
-    """One sequence whose tokens are known before; takes logits and does nothing with them."""
+    """One sequence whose tokens are known before, as far as the backend does not draw them."""
 
     request_id = _REQUEST
 
@@ -98,12 +100,14 @@ class _Feed:
         self.error: Exception | None = None
         self._engine = engine
         self._ids = ids
+        self._last = 0  # tokens that the sequence is to have
 
-    def add(self, count: int) -> None:
-        """Gives the engine the next `count` tokens to compute."""
-        known = self.sequence.token_ids
-        is_new = not known
-        known += self._ids[len(known) : len(known) + count]
+    def add(self, count: int, last: int = 0) -> None:
+        """Gives the engine the next `count` tokens to compute, and the next one whenever its
+        logits are there until there are `last`."""
+        self._last = last
+        is_new = not self.sequence.token_ids
+        self.sequence.token_ids += self._ids[len(self.sequence.token_ids) :][:count]
         if is_new:
             self._engine.add(self)
 
@@ -121,7 +125,17 @@ class _Feed:
         pass
 
     def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
+        known = len(self.sequence.token_ids)
+        self.sequence.token_ids += self._ids[known : min(known + 1, self._last)]
         return False  # more tokens may come
+
+    def draw(self) -> tuple[Draw, float] | None:
+        left = self._last - len(self.sequence.token_ids)
+        return (Draw(), left) if left > 0 else None
+
+    def take_drawn(self, tokens: Seq[int]) -> bool:
+        self.sequence.token_ids += checked(tokens)
+        return False
 
     def abort(self) -> None:
         pass
@@ -135,32 +149,34 @@ def _time_steps(engine: Engine, test: Workload, ids: list[list[int]]) -> int:
     feeds = [_Feed(engine, own) for own in ids]
     try:
         if test.n_depth:
-            _advance(engine, feeds, [1])  # all are let in while there is room for sure
+            _advance(engine, feeds, 1)  # all are let in while there is room for sure
             for feed in feeds:
-                _advance(engine, [feed], _chunks(test.n_depth - 1))
+                for count in _chunks(test.n_depth - 1):
+                    _advance(engine, [feed], count)
         begin = time.perf_counter_ns()
-        _advance(engine, feeds, test.pieces)
+        for count in _chunks(test.n_prompt):
+            _advance(engine, feeds, count)
+        if test.n_gen:
+            _advance(engine, feeds, 1, test.length)
         return time.perf_counter_ns() - begin
     finally:
         engine.abort(_REQUEST)
 
 
-def _advance(engine: Engine, feeds: Seq[_Feed], pieces: list[int]) -> None:
-    """Adds a piece to every sequence and computes it, then the next.
+def _advance(engine: Engine, feeds: Seq[_Feed], count: int, last: int = 0) -> None:
+    """Adds so many tokens to every sequence and computes them, and one by one those up to `last`.
 
-    A piece takes several steps where one would last too long for the engine's taste.
+    They take several steps where one would last too long for the engine's taste.
     """
-    for count in pieces:
+    for feed in feeds:
+        feed.add(count, last)
+    while any(feed.left for feed in feeds):
+        done = [feed.sequence.num_computed_tokens for feed in feeds]
+        engine.step()
         for feed in feeds:
-            feed.add(count)
-        left = sum(feed.left for feed in feeds)
-        while left:
-            engine.step()
-            for feed in feeds:
-                feed.check()
-            before, left = left, sum(feed.left for feed in feeds)
-            if left == before:
-                raise RuntimeError("a step computed nothing")
+            feed.check()
+        if done == [feed.sequence.num_computed_tokens for feed in feeds]:
+            raise RuntimeError("a step computed nothing")
 
 
 def _time_reads(read: Read, passes: int) -> int:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from edgellm.consumer import Consumer, Rows, checked
 from edgellm.drafters.drafter import Hidden
 from edgellm.drafters.learning import GuessTime, HitRate
-from edgellm.generation import Consumer, Rows
+from edgellm.kernels.draw import Draw
 from edgellm.sampling import Sampler, Vocabulary
 from edgellm.sequence import Sequence
 
@@ -159,10 +160,20 @@ class _Guess:
 
     def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         history = self.sequence.token_ids
-        num_generated = max(0, len(history) - self._answer_from)
-        history.append(self._sampler.sample(rows[-1], history, num_generated))
+        return self.take_drawn([self._sampler.sample(rows[-1], history, self._num_generated)])
+
+    def draw(self) -> tuple[Draw, float] | None:
+        found = self._sampler.draw(self._num_generated)
+        return None if found is None else (found[0], min(found[1], self._count - len(self.tokens)))
+
+    def take_drawn(self, tokens: Seq[int]) -> bool:
+        self.sequence.token_ids += checked(tokens)
         self.is_over = len(self.tokens) == self._count
         return self.is_over
+
+    @property
+    def _num_generated(self) -> int:
+        return max(0, len(self.sequence.token_ids) - self._answer_from)
 
     def abort(self) -> None:
         self.is_over = True

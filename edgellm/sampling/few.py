@@ -6,13 +6,13 @@ than the arithmetic. They work on distances: logits less the best one, 0 and bel
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 
-from edgellm.kernels.best.layout import MOST
+from edgellm.kernels.draw import MOST_SOUGHT, Filter
 from edgellm.sampling_params import SamplingParams
 
-MOST_FEW = MOST  # candidates: what is found in one pass
+MOST_FEW = MOST_SOUGHT  # candidates: what is found in one pass
 
 Few = Callable[[list[float], SamplingParams], list[float]]
 
@@ -37,6 +37,14 @@ def few_temperature(distances: list[float], params: SamplingParams) -> list[floa
     """Divided by the temperature, above 0."""
     heat = params.temperature
     return distances if heat == 1.0 else [distance / heat for distance in distances]
+
+
+# What they are called where a step draws tokens by itself, and the number they go by.
+FILTERS: Mapping[Few, tuple[Filter, Callable[[SamplingParams], float]]] = {
+    few_top_p: ("top_p", lambda p: p.top_p),
+    few_min_p: ("min_p", lambda p: math.log(p.min_p)),
+    few_temperature: ("temperature", lambda p: p.temperature),
+}
 
 
 def few_draw(distances: list[float], share: float) -> int:

@@ -3,16 +3,18 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from edgellm.errors import RequestError
+from edgellm.kernels.draw import MOST_BANNED, MOST_FILTERS, Draw
 from edgellm.sampling.candidates import Candidates, Float32
 from edgellm.sampling.chain import choice_of, num_best, parted, penalties_of
 from edgellm.sampling.choice import fresh
 from edgellm.sampling.draws import uniform
-from edgellm.sampling.few import MOST_FEW, few_draw
+from edgellm.sampling.few import FILTERS, MOST_FEW, few_draw
 from edgellm.sampling.find import Find, find_best, greedy
 from edgellm.sampling.step import Step, Vocabulary
 from edgellm.sampling_params import SamplingParams
@@ -62,6 +64,42 @@ class Sampler:
         if number is None or (biases.values > 0).any():
             return None
         return number + len(biases.ids)  # of which so many may be lowered
+
+    def draw(self, num_generated: int) -> tuple[Draw, float] | None:
+        """How tokens are drawn from logits as `sample` draws them, and for how many from here on;
+        None where only `sample` can. num_generated: as there."""
+        if num_generated < self._min_tokens:
+            draw, left = self._early_draw, self._min_tokens - num_generated
+        else:
+            draw, left = self._late_draw, math.inf
+        return None if draw is None else (draw, left)
+
+    @cached_property
+    def _early_draw(self) -> Draw | None:
+        return self._draw(self._early_biases)
+
+    @cached_property
+    def _late_draw(self) -> Draw | None:
+        return self._draw(self._biases)
+
+    def _draw(self, biases: "_Biases") -> Draw | None:
+        """With biases that do nothing but ban."""
+        step, few = self._step, self._few or ()
+        banned = tuple(biases.by_id)
+        if self._sought is None or any(bias != -math.inf for bias in biases.by_id.values()):
+            return None
+        if len(banned) > MOST_BANNED or len(few) > MOST_FILTERS or not FILTERS.keys() >= set(few):
+            return None
+        named = ((*FILTERS[each], step.params) for each in few)
+        return Draw(
+            sought=self._sought,
+            kept=1 if self._few is None else self._kept,
+            banned=banned,
+            filters=tuple((name, number(params)) for name, number, params in named),
+            min_keep=max(1, step.params.min_keep),
+            seed=step.seed,
+            sample_index=step.sample_index,
+        )
 
     def sample(
         self,

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgellm.kernels.batch import Batch, Float32
+from edgellm.kernels.batch import Batch, Float32, Int64
 from edgellm.kernels.cpu import layout
+from edgellm.kernels.cpu.draw_records import draw_records
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.lower import lower
 from edgellm.kernels.cpu.memory import aligned_bytes
@@ -17,6 +18,7 @@ from edgellm.kernels.cpu.objects import Library, Progress
 from edgellm.kernels.cpu.plan import Plan
 from edgellm.kernels.cpu.table import build_table, place, waits
 from edgellm.kernels.cpu.team import TEAM_KERNELS, Team
+from edgellm.kernels.draw import Draws
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program, Rows
 from edgellm.kernels.small_pages import zeros
@@ -29,7 +31,9 @@ class Executable:
 
     def __init__(self, program: Program, plan: Plan, library: Library, team: Team) -> None:
         self._program, self._plan, self._library, self._team = program, plan, library, team
-        self._waits = waits(plan.calls)
+        self._calls = [*plan.calls, *plan.draws]
+        self._waits = [*waits(plan.calls), *waits(plan.draws)]
+        self.can_draw = bool(plan.draws)
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
         self._parts = zeros((layout.PARTS_BYTES,), np.uint8)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
@@ -44,10 +48,25 @@ class Executable:
         """The program's outputs, float32 (rows, width); copies, if the batch keeps them."""
         if batch is not self._bound:
             self._bind(batch)
-        self._team.run(self._table_address, len(self._table), self._step_address)
+        self._team.run(self._table_address, len(self._plan.calls), self._step_address)
         if not batch.keeps_outputs:
             return self._views
         return {name: view.copy() for name, view in self._views.items()}
+
+    def draw(self, batch: Batch, draws: Draws) -> Int64:
+        """Runs a batch of one token of each sequence, draws the next ones, and runs on with those:
+        what was drawn, (sequences, steps). Logits that are no numbers give -1.
+
+        The batch's arrays are left as they were for the last of these steps.
+        """
+        if batch is not self._bound:
+            self._bind(batch)
+        if self._bound is None or not batch.num_tokens == batch.num_seqs == len(batch.logits_rows):
+            raise ValueError("tokens are drawn where each sequence has one row, in arrays in order")
+        records, tokens = draw_records(draws)
+        self._step[layout.DRAWS] = records.ctypes.data
+        self._team.run(self._table_address, len(self._table), self._step_address, draws.steps)
+        return tokens
 
     def close(self) -> None:
         """Nothing is held that the garbage collector does not free."""
@@ -107,10 +126,10 @@ class Executable:
         # Powers of two, so that growing is rare.
         capacity = {k: max(self._capacity[k], 1 << (n - 1).bit_length()) for k, n in wanted.items()}
         kept = [self._plan.buffers[value] for value in self._program.outputs.values()]
-        offsets, size = place(self._plan.calls, self._waits, kept, capacity)
+        offsets, size = place(self._calls, self._waits, kept, capacity)
         arena = aligned_bytes(size)
         table = build_table(
-            self._plan.calls, offsets, arena.ctypes.data, self._library.address, self._waits
+            self._calls, offsets, arena.ctypes.data, self._library.address, self._waits
         )
         # All at once: an interrupt or a lack of memory must not leave a table of another size.
         self._capacity, self._offsets, self._arena, self._table = capacity, offsets, arena, table
@@ -146,7 +165,8 @@ class CpuBackend:
     def load(self, program: Program, kv: KVStorage) -> Executable:
         """Compiles or loads what the program needs."""
         plan = lower(program, kv)
-        self._library.load({*TEAM_KERNELS, *(call.key for call in plan.calls)})
+        calls = [*plan.calls, *plan.draws]
+        self._library.load({*TEAM_KERNELS, *(call.key for call in calls)})
         with self._lock:
             if self._team is None:
                 self._team = Team(self._library, self._wanted_threads)

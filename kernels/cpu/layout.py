@@ -21,6 +21,7 @@ QUERY_START = 11
 ADAPTER_SCALES = 12  # float32 (rows, adapters)
 NUM_ADAPTERS = 13
 PARTS = 14  # PARTS_BYTES that all threads see: PART_COUNTS words that are 0 between ops, and room
+DRAWS = 15  # a record of draw_words for each sequence, where tokens are drawn
 STEP_WORDS = 16
 
 # The op table: the kernel's address, then its args. WAIT is 1 where all threads must have finished
@@ -42,6 +43,7 @@ PART_COUNTS = 4096
 LINE = 64  # bytes of a cache line
 MAX_HEAD_DIM = 1024
 MAX_POSITION = 1 << 30
+BEST_GROUP = 64  # logits that are looked at one by one only if the best of them may be wanted
 ROW_ALIGNMENT = 16  # floats: rows of values start and end on a cache line
 
 # Rows of quantised activations: one record per 32 columns. All of it is what products need in

@@ -36,6 +36,7 @@ _SOURCES = (
     "cpu/ops/**/*.py",
     "cpu/strips/**/*.py",
     "formats/**/*.py",
+    "draw.py",
     "kv.py",
     "program.py",
 )

@@ -58,11 +58,15 @@ class KernelCall:
 
 
 class Plan:
-    """Kernel calls in order, the buffers of each value, and arrays that must stay alive."""
+    """Kernel calls in order, the buffers of each value, and arrays that must stay alive.
+
+    draws: further calls that draw tokens from the logits, where they are drawn in a step.
+    """
 
     def __init__(self, program: Program, kv: KVStorage) -> None:
         self.kv = kv
         self.calls: list[KernelCall] = []
+        self.draws: list[KernelCall] = []
         self.buffers: dict[Value, Buffer] = {}
         self.quantized: dict[Value, Buffer] = {}
         self.sums: dict[Value, tuple[Value, Value]] = {}  # of adds left to the next norm

@@ -88,7 +88,8 @@ def build_table(
 ) -> npt.NDArray[np.int64]:
     """int64 (ops, OP_WORDS): the kernel's address, its words, and whether to wait after it.
 
-    Where threads wait, also the part of a weight that they read next, each its share.
+    Where threads wait, also the part of a weight that they read next, each its share; behind the
+    last one that of the first, since the table will be run again.
     """
     size = 8 * len(calls) * layout.OP_WORDS
     table = aligned_bytes(size).view(np.int64).reshape(len(calls), layout.OP_WORDS)
@@ -98,12 +99,16 @@ def build_table(
         for i, word in enumerate(call.words, start=1):
             row[i] = arena + offsets[word.buffer] if isinstance(word, BufferAddress) else word
         row[layout.WAIT] = wait
-    upcoming = 0, 0
+    upcoming = next((_first_part(call.weight) for call in calls if call.weight), (0, 0))
     for row, call, wait in zip(table[::-1], reversed(calls), reversed(wait_after), strict=True):
         if wait:
             row[layout.NEXT_WEIGHT], row[layout.NEXT_BYTES] = upcoming
         if call.weight:
-            address, size = call.weight
-            free = size // layout.FREE_PART if size >= layout.LARGE_BYTES else 0
-            upcoming = address, size - free
+            upcoming = _first_part(call.weight)
     return table
+
+
+def _first_part(weight: tuple[int, int]) -> tuple[int, int]:
+    """Where what threads share evenly of a weight is, and its bytes."""
+    address, size = weight
+    return address, size - (size // layout.FREE_PART if size >= layout.LARGE_BYTES else 0)

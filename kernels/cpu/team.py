@@ -85,8 +85,9 @@ class Team:
         thread.start()
         self._workers.append(thread)
 
-    def run(self, table: int, num_ops: int, step: int) -> None:
-        """Runs an op table (address) on a step record (address); returns when all is done."""
+    def run(self, table: int, num_ops: int, step: int, times: int = 1) -> None:
+        """Runs an op table (address) on a step record (address), so many times one after another;
+        returns when all is done."""
         if self._process != os.getpid():
             raise BackendError("a forked process cannot use its parent's threads: load again")
         with self._lock:
@@ -95,6 +96,7 @@ class Team:
             self._words[words.TABLE] = table
             self._words[words.NUM_OPS] = num_ops
             self._words[words.STEP] = step
+            self._words[words.TIMES] = times
             begin = self.pace.now()
             self._lead(self._address, None, 0, self.pace.threads)
             self.pace.ran(begin)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyopencl as cl
 
 from edgellm.kernels.batch import Batch
+from edgellm.kernels.draw import DrawsNone
 from edgellm.kernels.opencl.ahead import following, is_same
 from edgellm.kernels.opencl.best_rows import BestRows, Keys, ids_of
 from edgellm.kernels.opencl.context import Context, faults
@@ -45,7 +46,7 @@ class _Step:
     events: tuple[Any, ...]
 
 
-class Executable:
+class Executable(DrawsNone):
     """Runs one program on batches of any size. Not for two threads at once.
 
     A step is enqueued whole, in order, and the host waits for its outputs alone. Where tokens have

@@ -11,6 +11,7 @@ import numpy as np
 
 from edgellm.errors import BackendError
 from edgellm.kernels.batch import Batch
+from edgellm.kernels.draw import DrawsNone
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
 from edgellm.kernels.reference import (
@@ -36,7 +37,7 @@ OPS: Mapping[str, Op] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Executable:
+class Executable(DrawsNone):
     """A program bound to its key and value storage."""
 
     store: ClassVar[None] = None  # blocks lie in `kv`

@@ -110,6 +110,6 @@ def test_a_failing_step_ends_it(model: TimedModel) -> None:
 
 
 def test_what_a_workload_needs() -> None:
-    assert Workload(1024, 0).pieces == [512, 512]
+    assert Workload(1024, 0).num_steps == 2
     assert Workload(0, 64, n_depth=4096, n_seqs=8).num_tokens == 512
     assert Workload(0, 64, n_depth=4096, n_seqs=8).length == 4160

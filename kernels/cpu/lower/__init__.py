@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from edgellm.errors import BackendError
 from edgellm.kernels.cpu.lower import adapters, attention, elementwise, heads, moe, recurrent
 from edgellm.kernels.cpu.lower.common import Lowering
+from edgellm.kernels.cpu.lower.draw import draw_calls
 from edgellm.kernels.cpu.plan import Plan
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
@@ -32,4 +33,5 @@ def lower(program: Program, kv: KVStorage) -> Plan:
         if emit is None:
             raise BackendError(f"the cpu backend has no kernel for the op {call.op!r}")
         emit(result, call)
+    result.draws = draw_calls(result, program)
     return result

@@ -38,6 +38,7 @@ from edgellm.kernels.cpu.team_words import (
     STOP,
     TABLE,
     THREADS,
+    TIMES,
     WAKE_FILE,
     WORDS_PER_LINE,
     WRITE_FUNCTION,
@@ -78,23 +79,26 @@ def barrier(team, threads, done, num_done, ahead, end):
 
 @inline
 def run_ops(team, thread, threads):
-    """All ops of the posted table."""
+    """All ops of the posted table, as many times as is posted; the last one ends with a barrier."""
     mode = set_float_mode()
     table = pointer(team[TABLE], np.int64)
     step = pointer(team[STEP], np.int64)
-    weight, ahead, end, first = 0, 0, 0, 0
-    for op in range(team[NUM_OPS]):
-        row = offset(table, op * OP_WORDS)
-        call_kernel(row[0], offset(row, 1), step, thread, threads)
-        if threads > 1 and row[WAIT]:
-            if row[NEXT_WEIGHT] != weight:
-                weight = row[NEXT_WEIGHT]
-                begin, end = split(row[NEXT_BYTES], thread, threads)
-                ahead = weight + begin
-                end = min(weight + end, ahead + MOST_AHEAD)
-            done = offset(table, first * OP_WORDS)
-            ahead = barrier(team, threads, done, op + 1 - first, ahead, end)
-            first = op + 1
+    num_ops = team[NUM_OPS]
+    weight, ahead, end = 0, 0, 0
+    for _ in range(team[TIMES]):
+        first = 0
+        for op in range(num_ops):
+            row = offset(table, op * OP_WORDS)
+            call_kernel(row[0], offset(row, 1), step, thread, threads)
+            if threads > 1 and row[WAIT]:
+                if row[NEXT_WEIGHT] != weight:
+                    weight = row[NEXT_WEIGHT]
+                    begin, end = split(row[NEXT_BYTES], thread, threads)
+                    ahead = weight + begin
+                    end = min(weight + end, ahead + MOST_AHEAD)
+                done = offset(table, first * OP_WORDS)
+                ahead = barrier(team, threads, done, op + 1 - first, ahead, end)
+                first = op + 1
     restore_float_mode(mode)
 
 

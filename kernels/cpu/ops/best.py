@@ -1,12 +1,9 @@
-"""The kernel. Imported only when it has to be compiled."""
-
-from collections.abc import Callable
+"""The largest logits of a row."""
 
 import numpy as np
 
-from edgellm.kernels.best.layout import GROUP
 from edgellm.kernels.cpu.atomics import ask_for
-from edgellm.kernels.cpu.layout import LINE
+from edgellm.kernels.cpu.layout import BEST_GROUP, LINE
 from edgellm.kernels.cpu.ops.common import f32, inline
 from edgellm.kernels.cpu.simd import fma, max_lanes, maximum, pointer, splat_f32, sum_lanes
 from edgellm.kernels.cpu.vector_memory import load_f32
@@ -17,7 +14,7 @@ HALVINGS = 16  # in the search for a bound; an exact one is not worth more
 
 @inline
 def top_and_sum(group):
-    """The largest and the sum of the GROUP logits here, per lane; by trees, so that none waits."""
+    """The largest and the sum of BEST_GROUP logits, per lane; by trees, so that none waits."""
     a, b = load_f32(group), load_f32(group + 32)
     c, d = load_f32(group + 64), load_f32(group + 96)
     e, f = load_f32(group + 128), load_f32(group + 160)
@@ -61,44 +58,51 @@ def insert(values, ids, kept, count, value, index):
     return kept
 
 
-def make_best() -> Callable[..., None]:
-    def best(args, step, thread, threads):
-        """args: logits, how many there are, how many are sought, float32 values, int64 ids, room
-        for a float32 of each GROUP of logits.
+@inline
+def find_best(logits, size, count, first, values, ids, tops):
+    """The `count` largest of `size` logits at this address, best first, of equals the first.
 
-        Values and ids of the best, best first, of equals those of lower ids; behind the values a
-        number that is 0 if all logits are finite.
-        """
-        logits, size, count = args[0], args[1], args[2]
+    first: the id of the first one. values, ids: where they go; behind the values a number that is
+    0 if all logits are finite. tops: room for a float32 of each BEST_GROUP of logits.
+    """
+    num_tops = size // BEST_GROUP
+    zero = splat_f32(np.float32(0.0))
+    doubt = zero
+    low, high = np.float32(np.inf), np.float32(-np.inf)
+    for i in range(num_tops):
+        for line in range(0, 4 * BEST_GROUP, LINE):
+            ask_for(logits + 4 * BEST_GROUP * i + AHEAD + line)
+        top, total = top_and_sum(logits + 4 * BEST_GROUP * i)
+        doubt = fma(total, zero, doubt)
+        tops[i] = max_lanes(top)
+        low, high = min(low, tops[i]), max(high, tops[i])
+    if num_tops < count:
+        low = np.float32(-np.inf)
+    elif count == 1:
+        low = high
+    else:
+        low = lower_bound(tops, num_tops, count, low, high)
+    kept = 0
+    for i in range(num_tops):
+        if tops[i] >= low:
+            for j in range(BEST_GROUP * i, BEST_GROUP * (i + 1)):
+                if f32(logits, j) >= low:
+                    kept = insert(values, ids, kept, count, f32(logits, j), first + j)
+    rest = np.float32(0.0)
+    for j in range(BEST_GROUP * num_tops, size):
+        rest += f32(logits, j) * np.float32(0.0)
+        kept = insert(values, ids, kept, count, f32(logits, j), first + j)
+    values[count] = sum_lanes(doubt) + rest
+
+
+def make_best():
+    def best(args, step, thread, threads):
+        """args: logits, how many there are, how many are sought, float32 values, int64 ids, tops:
+        as of find_best."""
         values, ids = pointer(args[3], np.float32), pointer(args[4], np.int64)
-        tops = pointer(args[5], np.float32)
-        num_tops = size // GROUP
-        zero = splat_f32(np.float32(0.0))
-        doubt = zero
-        low, high = np.float32(np.inf), np.float32(-np.inf)
-        for i in range(num_tops):
-            for line in range(0, 4 * GROUP, LINE):
-                ask_for(logits + 4 * GROUP * i + AHEAD + line)
-            top, total = top_and_sum(logits + 4 * GROUP * i)
-            doubt = fma(total, zero, doubt)
-            tops[i] = max_lanes(top)
-            low, high = min(low, tops[i]), max(high, tops[i])
-        if num_tops < count:
-            low = np.float32(-np.inf)
-        elif count == 1:
-            low = high
-        else:
-            low = lower_bound(tops, num_tops, count, low, high)
-        kept = 0
-        for i in range(num_tops):
-            if tops[i] >= low:
-                for j in range(GROUP * i, GROUP * (i + 1)):
-                    if f32(logits, j) >= low:
-                        kept = insert(values, ids, kept, count, f32(logits, j), j)
-        rest = np.float32(0.0)
-        for j in range(GROUP * num_tops, size):
-            rest += f32(logits, j) * np.float32(0.0)
-            kept = insert(values, ids, kept, count, f32(logits, j), j)
-        values[count] = sum_lanes(doubt) + rest
+        find_best(args[0], args[1], args[2], 0, values, ids, pointer(args[5], np.float32))
 
     return best
+
+
+KERNELS = {"best": make_best}
