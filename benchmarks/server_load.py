@@ -78,14 +78,15 @@ async def ask_stream(
     async with exchange(address, "POST", ROUTE, body) as response:
         if response.status != 200:
             return response.status, ""
-        async for line in response.lines():
-            if not line.startswith(b"data: {"):
-                continue
-            chunk = json.loads(line.removeprefix(b"data: "))
-            text += chunk["choices"][0]["delta"].get("content") or ""
-            chunks += 1
-            if chunks == leave_after:
-                break
+        async for lines in response.lines():
+            for line in lines:
+                if not line.startswith(b"data: {"):
+                    continue
+                chunk = json.loads(line.removeprefix(b"data: "))
+                text += chunk["choices"][0]["delta"].get("content") or ""
+                chunks += 1
+                if chunks == leave_after:
+                    return 200, text
     return 200, text
 
 

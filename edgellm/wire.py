@@ -62,6 +62,16 @@ def decode(kind: type[T], value: Any, where: str | None = None) -> T:
     return cast(T, _decode(kind, value, where or kind.__name__))
 
 
+def decode_event(value: Any) -> TokenEvent:
+    """`decode` of a TokenEvent, which is wanted once per token."""
+    match value:
+        case {"index": int(index), "text": str(text), "token_ids": list(ids), **more} if (
+            not more and type(index) is int and all(type(token) is int for token in ids)
+        ):
+            return TokenEvent(index, text, tuple(ids))
+    return decode(TokenEvent, value)
+
+
 def encode_error(error: Exception) -> dict[str, Any]:
     """An error as an object; one that is not of edgellm.errors shows as EdgeLLMError."""
     known = error if type(error) in _errors().values() else EdgeLLMError(str(error))

@@ -15,7 +15,14 @@ from edgellm.types import (
     TokenEvent,
     TokenLogprob,
 )
-from edgellm.wire import decode, decode_error, encode, encode_error, encode_event
+from edgellm.wire import (
+    decode,
+    decode_error,
+    decode_event,
+    encode,
+    encode_error,
+    encode_event,
+)
 
 numbers = st.floats(allow_nan=False)
 ids = st.integers(0, 2**31)
@@ -43,7 +50,27 @@ def over_the_wire(value: object) -> object:
 
 @given(events)
 def test_events(event: TokenEvent) -> None:
-    assert decode(TokenEvent, over_the_wire(encode_event(event))) == event
+    sent = over_the_wire(encode_event(event))
+    assert decode_event(sent) == decode(TokenEvent, sent) == event
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        [],
+        {},
+        {"index": 0, "text": "a"},
+        {"index": True, "text": "a", "token_ids": []},
+        {"index": 0, "text": None, "token_ids": []},
+        {"index": 0, "text": "a", "token_ids": [1, "2"]},
+        {"index": 0, "text": "a", "token_ids": [False]},
+        {"index": 0, "text": "a", "token_ids": [], "more": 1},
+    ],
+)
+def test_what_is_no_event_is_refused(sent: object) -> None:
+    with pytest.raises(RequestError, match=r"TokenEvent"):
+        decode_event(sent)
 
 
 params = st.builds(

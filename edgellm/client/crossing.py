@@ -23,6 +23,8 @@ class Crossing:
         self._events: deque[tuple[Take, TokenEvent | Exception]] = deque()
         self._is_awaited = False  # by the loop, or its waking is to come
         self._is_closed = False
+        self._is_delivering = False
+        self._afterwards: list[Callable[[], None]] = []
 
     def put(self, take: Take, event: TokenEvent | Exception) -> None:
         """Has the loop call `take` with the event. Called in the engine's thread.
@@ -36,6 +38,13 @@ class Crossing:
             self._is_awaited = True
             self._after_step(self._wake)
 
+    def after_events(self, action: Callable[[], None]) -> None:
+        """Has `action` called once all events that are there are taken. Called in the loop."""
+        if self._is_delivering:
+            self._afterwards.append(action)
+        else:
+            action()
+
     def _wake(self) -> None:
         try:
             self.loop.call_soon_threadsafe(self._deliver)
@@ -44,6 +53,11 @@ class Crossing:
 
     def _deliver(self) -> None:
         self._is_awaited = False  # before the events are taken: one that comes now wakes again
+        self._is_delivering = True
         while self._events:
             take, event = self._events.popleft()
             take(event)
+        self._is_delivering = False
+        for action in self._afterwards:
+            action()
+        self._afterwards.clear()

@@ -61,26 +61,33 @@ class Response:
         self._reader = reader
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body in the pieces that arrive. ConnectionFailed when it ends too early."""
+        """The body in pieces, all that has arrived in one. ConnectionFailed when it ends too
+        early."""
+        arrived: list[bytes] = []
         while True:
-            event = await _next_event(self._connection, self._reader)
+            event = _parsed(self._connection)
             if isinstance(event, h11.Data):
-                yield bytes(event.data)
-            elif isinstance(event, h11.EndOfMessage):
+                arrived.append(event.data)
+                continue
+            if arrived:
+                yield b"".join(arrived)
+                arrived.clear()
+            if isinstance(event, h11.EndOfMessage):
                 return
+            await _read(self._connection, self._reader)
 
     async def body(self) -> bytes:
         return b"".join([piece async for piece in self.pieces()])
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """The body's lines without their ends."""
+    async def lines(self) -> AsyncIterator[list[bytes]]:
+        """The body's lines without their ends, all that have arrived at once."""
         rest = b""
         async for piece in self.pieces():
             *whole, rest = (rest + piece).split(b"\n")
-            for line in whole:
-                yield line
+            if whole:
+                yield whole
         if rest:
-            yield rest
+            yield [rest]
 
 
 @asynccontextmanager
@@ -138,9 +145,26 @@ async def _connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.Stre
 
 
 async def _next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
+    while (event := _parsed(connection)) is h11.NEED_DATA:
+        await _read(connection, reader)
+    return event
+
+
+async def _read(connection: h11.Connection, reader: asyncio.StreamReader) -> None:
+    """Waits for more bytes. ConnectionFailed when it broke."""
     try:
-        while (event := connection.next_event()) is h11.NEED_DATA:
-            connection.receive_data(await reader.read(_READ_SIZE))
-        return event
+        connection.receive_data(await reader.read(_READ_SIZE))
     except (h11.RemoteProtocolError, OSError) as error:
-        raise ConnectionFailed(f"the connection closed before the answer ended: {error}") from None
+        raise _cut(error) from None
+
+
+def _parsed(connection: h11.Connection) -> object:
+    """What the bytes so far begin with. ConnectionFailed when they are no HTTP, or are cut."""
+    try:
+        return connection.next_event()
+    except h11.RemoteProtocolError as error:
+        raise _cut(error) from None
+
+
+def _cut(error: Exception) -> ConnectionFailed:
+    return ConnectionFailed(f"the connection closed before the answer ended: {error}")

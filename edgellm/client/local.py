@@ -96,6 +96,10 @@ class LocalClient:
         finally:
             over.set()  # `take` is not called any more
 
+    def after_events(self, action: Callable[[], None]) -> None:
+        """Has `action` called in this loop once all events that are there have been taken."""
+        self._crossing_here().after_events(action)
+
     @asynccontextmanager
     async def _running(self, request: Request, take: Take) -> AsyncIterator[None]:
         """Has `take` called with the events of a request; an error of the block aborts it."""

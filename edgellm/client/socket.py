@@ -23,7 +23,7 @@ from edgellm.types import (
     Stats,
     TokenEvent,
 )
-from edgellm.wire import decode, decode_error, encode
+from edgellm.wire import decode, decode_error, decode_event, encode
 
 if TYPE_CHECKING:
     from edgellm.pull import Report
@@ -52,7 +52,7 @@ class SocketClient:
         unfinished = request.params.n
         async with aclosing(self._lines("submit", encode(request))) as lines:
             async for line in lines:
-                event = decode(TokenEvent, line)
+                event = decode_event(line)
                 unfinished -= event.finish_reason is not None
                 yield event
         if unfinished:
@@ -220,11 +220,11 @@ class SocketClient:
         async with self._exchange(route, fields) as response:
             if response.status != 200:
                 raise _error(_json(await response.body()))
-            async for line in response.lines():
-                value = _json(line)
-                if isinstance(value, dict) and "error" in value:
-                    raise _error(value)
-                yield value
+            async for lines in response.lines():
+                for value in map(_json, lines):
+                    if isinstance(value, dict) and "error" in value:
+                        raise _error(value)
+                    yield value
 
     def _exchange(self, route: str, fields: Any) -> AbstractAsyncContextManager[Response]:
         body = json.dumps(fields).encode()

@@ -157,7 +157,8 @@ class _Answer:
                 await self._start(200, stream.media_type, [(b"cache-control", b"no-cache")])
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-        outlet = Outlet(self._scope.get("extensions", {}).get(PIECE, _no_piece), send)
+        write = self._scope.get("extensions", {}).get(PIECE, _no_piece)
+        outlet = Outlet(write, send, self._service.client.after_events)
 
         def put(part: Any) -> None:
             data = part if isinstance(part, bytes) else stream.frame(part)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgellm.client import Client, LocalClient
-from edgellm.client.http import exchange, parse_address
+from edgellm.client.http import Response, exchange, parse_address
 from edgellm.manager import Manager
 from edgellm.server.listen import Listener, tcp_listener, unix_listener
 from edgellm.server.serve import serve
@@ -96,3 +96,7 @@ def running(manager: Manager, folder: Path, settings: Settings | None = None) ->
     finally:
         started[0].loop.call_soon_threadsafe(stop.set)
         thread.join()
+
+
+async def lines_of(response: Response) -> list[bytes]:
+    return [line async for lines in response.lines() for line in lines]

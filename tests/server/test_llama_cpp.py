@@ -19,7 +19,7 @@ from edgellm.server.time_limits import suffix_limit
 from edgellm.types import AdapterInfo, ModelInfo, Timings, Usage
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.conftest import SAID
-from tests.server.serving import Running, running
+from tests.server.serving import Running, lines_of, running
 
 GREEDY = {"temperature": 0}
 
@@ -35,7 +35,7 @@ def streamed(server: Running, target: str, **fields: Any) -> list[Any]:
         body = json.dumps({**GREEDY, **fields, "stream": True}).encode()
         async with exchange(parse_address(server.tcp), "POST", target, body) as response:
             assert response.status == 200
-            lines = [line async for line in response.lines()]
+            lines = await lines_of(response)
         return [json.loads(line.removeprefix(b"data: ")) for line in lines if line]
 
     return asyncio.run(main())
@@ -245,7 +245,7 @@ def test_long_prompts_are_no_dead_connections(tmp_path: Path) -> None:
         async def main() -> list[bytes]:
             sent = json.dumps(body).encode()
             async with exchange(parse_address(slow.tcp), "POST", "/completion", sent) as response:
-                return [line async for line in response.lines() if line]
+                return [line for line in await lines_of(response) if line]
 
         lines = asyncio.run(main())
         assert lines[0].startswith(b":") and lines.count(lines[0]) >= 2

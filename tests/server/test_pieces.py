@@ -1,20 +1,27 @@
 """Pieces of a stream on their way to the socket: frames made ahead, and the short way out."""
 
 import json
+import queue
 import socket
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given, strategies as st
 
+from edgellm.generation import Emit
 from edgellm.server.protocol import Connection
 from edgellm.server.routes import TextFrame, json_line, server_sent, typed_server_sent
+from edgellm.types import Request, Timings, TokenEvent, Usage
+from tests.mock_model import MockModel, make_manager, says
 from tests.server.conftest import SAID
-from tests.server.serving import Running
+from tests.server.serving import Running, running
 
 ASKED = {"messages": [{"role": "user", "content": "Why?"}], "temperature": 0, "stream": True}
+NO_TIME = Timings(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("frame", [server_sent, typed_server_sent, json_line])
@@ -26,15 +33,21 @@ def test_a_frame_made_ahead_is_the_frame(frame: Callable[[Any], bytes], text: st
     assert TextFrame(frame, part)(text) == frame(part(text))
 
 
-def stream(server: Running, version: str) -> tuple[bytes, bytes]:
-    """Head and body of a stream, as they come off the socket."""
+def asking(server: Running, version: str) -> socket.socket:
+    """A connection on which a stream was asked for."""
     address = urlsplit(server.tcp)
     body = json.dumps(ASKED).encode()
-    with socket.create_connection((address.hostname, address.port)) as connection:
-        connection.settimeout(20)
-        head = f"POST /v1/chat/completions HTTP/{version}\r\nHost: localhost\r\n"
-        head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        connection.sendall(head.encode() + body)
+    connection = socket.create_connection((address.hostname, address.port))
+    connection.settimeout(20)
+    head = f"POST /v1/chat/completions HTTP/{version}\r\nHost: localhost\r\n"
+    head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    connection.sendall(head.encode() + body)
+    return connection
+
+
+def stream(server: Running, version: str) -> tuple[bytes, bytes]:
+    """Head and body of a stream, as they come off the socket."""
+    with asking(server, version) as connection:
         read = b""
         while more := connection.recv(1 << 16):
             read += more
@@ -84,3 +97,39 @@ def test_what_is_on_the_wire(server: Running, version: str) -> None:
     assert deltas[0] == {"role": "assistant", "content": ""} and deltas[-1] == {}
     assert [delta["content"] for delta in deltas[1:-1]] == list(SAID)
     assert len({(chunk["id"], chunk["model"], chunk["object"]) for chunk in chunks}) == 1
+
+
+def test_events_of_a_step_are_one_chunk_of_a_frame_each(tmp_path: Path) -> None:
+    manager = make_manager(MockModel(says("")))
+    steps: queue.SimpleQueue[str] = queue.SimpleQueue()  # what each says, a letter an event
+    over: list[Callable[[], None]] = []
+
+    def engine(emit: Emit) -> None:
+        while said := steps.get():
+            for letter in said:
+                emit(TokenEvent(0, letter, (1,)))
+            over.pop()()
+        emit(TokenEvent(0, "", (), finish_reason="stop", usage=Usage(1, 9), timings=NO_TIME))
+        over.pop()()
+
+    def submit(request: Request, emit: Emit) -> str:
+        threading.Thread(target=engine, args=(emit,)).start()
+        return "request"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manager, "submit", submit)
+        patch.setattr(manager, "after_step", over.append)
+        with running(manager, tmp_path) as own, asking(own, "1.1") as connection:
+            steps.put("a")
+            while b'"a"' not in connection.recv(1 << 16):
+                pass
+            for said in ("bcde", "f", "ghi"):
+                steps.put(said)
+                chunk = connection.recv(1 << 16)
+                size, _, rest = chunk.partition(b"\r\n")
+                assert int(size, 16) == len(rest) - len(b"\r\n")
+                frames = rest.removesuffix(b"\r\n").split(b"\n\n")
+                told = [json.loads(frame.removeprefix(b"data: ")) for frame in frames if frame]
+                assert [each["choices"][0]["delta"]["content"] for each in told] == [*said]
+            steps.put("")
+            assert b"data: [DONE]" in b"".join(iter(lambda: connection.recv(1 << 16), b""))
