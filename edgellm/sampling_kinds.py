@@ -23,6 +23,7 @@ SAMPLERS: Mapping[str, str] = {
     "adaptive_p": "a",
     "infill": "i",
 }
+_LARGEST = 1e30  # bias: sums of some are numbers, too
 _ALIASES = {
     "typical_p": "typ_p",
     "typical": "typ_p",
@@ -48,7 +49,7 @@ def _names(value: Any) -> Any:
 def _are_biases(value: Any) -> bool:
     return isinstance(value, Mapping) and all(
         (is_whole(token) or is_text(token))
-        and (bias is False or bias == -math.inf or is_number(bias))
+        and (bias is False or bias == -math.inf or (is_number(bias) and abs(bias) <= _LARGEST))
         for token, bias in value.items()
     )
 

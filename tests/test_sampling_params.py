@@ -76,6 +76,7 @@ def test_a_range_holds_at_both_ends(name: str) -> None:
         ("samplers", "kp"),
         ("logit_bias", [1]),
         ("logit_bias", {1: math.nan}),
+        ("logit_bias", {1: 1e308}),
         ("logit_bias", {1: True}),
         ("logit_bias", {1.5: 1.0}),
         ("logit_bias", dict.fromkeys(range(20000), 1.0)),

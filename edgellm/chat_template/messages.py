@@ -93,6 +93,7 @@ def _message(message: Any, where: str, traits: Traits) -> dict[str, Any]:
     if not isinstance(role, str) or role not in traits.roles:
         expected = ", ".join(sorted(traits.roles))
         raise _bad(where, f"has the role {role!r}; this model takes {expected}")
+    _check_id(message, "tool_call_id", where)
     shaped = dict(message)
     calls = message.get("tool_calls")
     if calls is not None:
@@ -137,9 +138,17 @@ def _tool_calls(calls: Any, where: str, traits: Traits) -> list[dict[str, Any]]:
         function = call.get("function", call) if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
             raise _bad(f"{where}[{i}]", "has no function with a name")
+        _check_id(call, "id", f"{where}[{i}]")
         function = {**function, "arguments": _arguments(function.get("arguments", {}), traits)}
         shaped.append({**call, "function": function} if "function" in call else function)
     return shaped
+
+
+def _check_id(holder: Mapping[str, Any], key: str, where: str) -> None:
+    """A call's id is text, where there is one; some write numbers."""
+    value = holder.get(key)
+    if not isinstance(value, str | int | None):
+        raise _bad(where, f"has {key} {_kind(value)}; text is expected")
 
 
 def _arguments(arguments: Any, traits: Traits) -> Any:

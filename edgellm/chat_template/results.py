@@ -48,12 +48,11 @@ def _answered(calling: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]
     except (ValueError, TypeError, RecursionError):
         response = result["content"]
     entry = {"name": result.get("name", "unknown"), "response": response}
-    return {**calling, "tool_responses": [*calling.get("tool_responses", ()), entry]}
+    before = calling.get("tool_responses")
+    return {**calling, "tool_responses": [*(before if isinstance(before, list) else ()), entry]}
 
 
 def _short(call_id: str) -> str:
-    return (
-        call_id
-        if _SHORT_ID.fullmatch(call_id)
-        else hashlib.sha256(call_id.encode()).hexdigest()[:9]
-    )
+    if _SHORT_ID.fullmatch(call_id):
+        return call_id
+    return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]

@@ -147,7 +147,7 @@ def _tools(call: Call) -> Tools:
     ]
     asked = f.read(call.fields, "tool_choice", dict[str, Any], {})
     is_parallel = not f.read(asked, "disable_parallel_tool_use", bool, False)
-    kind = asked.get("type", "auto")
+    kind = f.read(asked, "type", str, "auto")
     choice = {"name": asked.get("name")} if kind == "tool" else _CHOICES.get(kind, kind)
     return read_tools(functions, choice, is_parallel)
 

@@ -35,6 +35,8 @@ def shape(message: Any, source: str = PLAIN) -> dict[str, Any]:
         ([{"role": "assistant", "tool_calls": {}}], "tool_calls is of type dict"),
         ([{"role": "assistant", "tool_calls": [{"function": {}}]}], "no function with a name"),
         ([{"role": "assistant", "tool_calls": ["f"]}], "no function with a name"),
+        ([{"role": "assistant", "tool_calls": [{**CALL, "id": []}]}], "id of type list"),
+        ([{"role": "tool", "content": "r", "tool_call_id": {}}], "tool_call_id of type dict"),
     ],
 )
 def test_bad_shapes_are_named(messages: Any, says: str) -> None:

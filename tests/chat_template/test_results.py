@@ -37,3 +37,5 @@ def test_short_ids() -> None:
     assert len(short) == 9 and short.isalnum() and result["tool_call_id"] == short
     kept = {**RESULT, "tool_call_id": "abcdEF123"}
     assert shape_messages([kept], traits)[0]["tool_call_id"] == "abcdEF123"
+    half = {**RESULT, "tool_call_id": "\ud800"}
+    assert len(shape_messages([half], traits)[0]["tool_call_id"]) == 9
