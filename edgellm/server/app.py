@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from starlette.routing import Route as PathRoute, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from edgellm.server import (
     anthropic,
@@ -21,7 +21,6 @@ from edgellm.server import (
     status,
 )
 from edgellm.server.endpoint import Endpoint
-from edgellm.server.failures import Refusal
 from edgellm.server.openapi import document
 from edgellm.server.routes import Call, Family, Reply, Route
 from edgellm.server.service import Service
@@ -65,7 +64,8 @@ def make_app(service: Service) -> ASGIApp:
             by_path[route.path][route.method] = route
         for path, methods in by_path.items():
             paths.append(PathRoute(path, Endpoint(service, family, methods)))
-    return Router(paths, default=_nowhere(service), redirect_slashes=False)
+    nowhere = Endpoint(service, _OPENAI, {})
+    return Router(paths, default=nowhere, redirect_slashes=False)
 
 
 def _described(families: tuple[Family, ...]) -> Family:
@@ -76,16 +76,3 @@ def _described(families: tuple[Family, ...]) -> Family:
         return told
 
     return Family((Route("GET", "/openapi.json", openapi, public=True),), openai.openai_error)
-
-
-def _nowhere(service: Service) -> ASGIApp:
-    """What answers where no route is."""
-
-    async def not_found(call: Call) -> Reply:
-        raise Refusal(404, "not_found_error", "File Not Found")
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        route = Route(scope["method"], "/", not_found)
-        await Endpoint(service, _OPENAI, {route.method: route})(scope, receive, send)
-
-    return app

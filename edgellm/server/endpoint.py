@@ -37,11 +37,12 @@ _log = logging.getLogger("edgellm.server")
 
 Headers = list[tuple[bytes, bytes]]
 _DISCARD_SECONDS = 2.0
+_SHOWN_PATH = 200  # characters
 _COMMENT = b": still at work\n\n"  # which readers of server-sent events skip
 
 
 class Endpoint:
-    """The ASGI application of one path. routes: its methods."""
+    """The ASGI application of one path. routes: its methods; none where nothing is."""
 
     def __init__(self, service: Service, family: Family, routes: Mapping[str, Route]) -> None:
         self._service = service
@@ -84,11 +85,7 @@ class _Answer:
         try:
             check(self._scope, self._service.settings, route is not None and route.public)
             if route is None:
-                method = self._scope["method"]
-                self._allowed = _allowed(methods)
-                raise Refusal(
-                    405, "invalid_request_error", f"{method} is not allowed: use {_either(methods)}"
-                )
+                raise self._no_route(methods)
             fields = await self._fields(route.list_as)
             call = Call(
                 self._service,
@@ -98,10 +95,19 @@ class _Answer:
             )
         except Exception as error:
             await self._discard()
-            await self._fail(error, close=True)
+            await self._fail(error, close=not self._is_read)
         else:
             await self._while_connected(self._handle(route.handler, call))
         self._note(fields)
+
+    def _no_route(self, methods: Any) -> Refusal:
+        if not methods:
+            path = self._scope["path"][:_SHOWN_PATH]
+            what = f"there is no {path!r} here: GET /openapi.json tells what there is"
+            return Refusal(404, "not_found_error", what)
+        self._allowed = _allowed(methods)
+        what = f"{self._scope['method']} is not allowed: use {' or '.join(sorted(methods))}"
+        return Refusal(405, "invalid_request_error", what)
 
     def _note(self, fields: Mapping[str, Any]) -> None:
         """A line of the log, without what was said unless that is asked for."""
@@ -194,7 +200,7 @@ class _Answer:
             await self._send_body(end)
             return
         body = to_json(self._family.error(failure)).encode()
-        headers = [(b"connection", b"close")] if close else []  # its body was perhaps not read
+        headers = [(b"connection", b"close")] if close else []
         if self._allowed:
             headers.append((b"allow", self._allowed))
         if failure.retry_after is not None:
@@ -259,8 +265,12 @@ def _no_piece(data: bytes) -> bool:
 def _parsed(body: bytes, list_as: str | None = None) -> Mapping[str, Any]:
     try:
         value = json.loads(body)
-    except (ValueError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise RequestError(f"the body is not UTF-8: {error.reason} at {error.start}") from None
+    except (json.JSONDecodeError, RecursionError) as error:
         raise RequestError(f"the body is not JSON: {error}") from None
+    except ValueError:
+        raise RequestError("the body has a number of thousands of digits: shorten it") from None
     if list_as is not None and isinstance(value, list):
         return {list_as: value}
     if not isinstance(value, dict):
@@ -276,7 +286,3 @@ def _allowed(methods: Any) -> bytes:
     """As the header of that name lists them."""
     names = {"OPTIONS", *methods, *(["HEAD"] if "GET" in methods else [])}
     return ", ".join(sorted(names)).encode()
-
-
-def _either(methods: Any) -> str:
-    return " or ".join(sorted(methods))

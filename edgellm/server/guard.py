@@ -29,6 +29,13 @@ def check(scope: Scope, settings: Settings, public: bool) -> None:
         raise Refusal(
             413, "invalid_request_error", f"the body is larger than {settings.max_body} bytes"
         )
+    encoding = _header(scope, b"content-encoding")
+    if encoding is not None and encoding.lower() != "identity":
+        raise Refusal(
+            415,
+            "invalid_request_error",
+            f"the body's Content-Encoding is {encoding[:50]!r}: send it as it is, without one",
+        )
     if not _is_unix(scope) and not _host_is_ours(scope, settings):
         raise Refusal(
             403,

@@ -1,7 +1,9 @@
 """Who may ask, how much, and for how long. Raw bytes where a client library would be too polite."""
 
 import asyncio
+import gzip
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -111,12 +113,43 @@ def test_bad_bodies_are_errors_of_the_apis_own_shape(
 def test_what_is_nowhere(server: Running) -> None:
     status, _, body = raw(server, get("/nothing", LOCAL))
     assert status == 404 and json.loads(body)["error"]["type"] == "not_found_error"
+    assert "'/nothing'" in json.loads(body)["error"]["message"]
+    assert raw(server, get("/nothing", LOCAL, method="HEAD"))[::2] == (404, b"")
+    assert raw(server, get("/nothing", LOCAL, method="PUT"))[0] == 404
     assert raw(server, get("/v1/chat/completions", LOCAL))[0] == 405
     assert raw(server, get("/../../etc/passwd", LOCAL))[0] == 404
     assert raw(server, get("/", LOCAL, method="HEAD"))[::2] == (200, b"")
     assert raw(server, get("/health", LOCAL, method="OPTIONS"))[0] == 403
     assert raw(server, b"nonsense\r\n\r\n")[0] == 400
     assert raw(server, get("/health", LOCAL, "X: " + "y" * 70_000))[0] == 431
+
+
+def test_a_body_that_is_packed_is_refused(server: Running) -> None:
+    body = gzip.compress(json.dumps({"content": "hi"}).encode())
+    status, _, answer = raw(server, post("/tokenize", body, LOCAL, "Content-Encoding: gzip"))
+    assert status == 415 and b"Content-Encoding is 'gzip'" in answer
+    status, _, answer = raw(server, post("/tokenize", body, LOCAL))
+    assert status == 400 and b"not UTF-8" in answer
+    plain = post("/tokenize", b'{"content": "hi"}', LOCAL, "Content-Encoding: identity")
+    assert raw(server, plain)[0] == 200
+
+
+def test_numbers_longer_than_are_read(server: Running) -> None:
+    status, _, answer = raw(server, post("/tokenize", b"[" + b"9" * 5000 + b"]", LOCAL))
+    assert status == 400 and b"digits" in answer
+
+
+def test_a_connection_outlives_errors_whose_body_was_read(server: Running) -> None:
+    asked = [
+        post("/tokenize", b"{nonsense", LOCAL),
+        get("/nothing", LOCAL),
+        get("/tokenize", LOCAL),
+        post("/tokenize", b'{"content": 5}', LOCAL),
+    ]
+    kept = b"".join(each.replace(b"Connection: close\r\n", b"") for each in asked)
+    status, _, rest = raw(server, kept + post("/tokenize", b'{"content": "hi"}', LOCAL))
+    others = [int(text) for text in re.findall(rb"HTTP/1.1 (\d+)", rest)]
+    assert [status, *others] == [400, 404, 405, 400, 200]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from edgellm.server.settings import Settings
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import Running, running
-from tests.server.test_guard import post, raw
+from tests.server.test_guard import get, post, raw
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 CALL = {"id": "x", "type": "function", "function": {"name": "f", "arguments": "[" * 100_000}}
@@ -103,7 +103,8 @@ def test_who_sends_too_much_hears_so(server: Running, way: str) -> None:
     if way == "length":
         sent = post("/completion", data, "Host: localhost")
     else:
-        head = b"POST /completion HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        lines = ("Host: localhost", "Transfer-Encoding: chunked")
+        head = get("/completion", *lines, method="POST")
         sent = head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data)
     status, headers, said = raw(server, sent)
     assert status == 413 and headers["connection"] == "close" and b"larger than" in said
