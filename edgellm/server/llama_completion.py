@@ -77,7 +77,14 @@ async def infill(call: Call) -> Reply:
 def _params(call: Call) -> SamplingParams:
     schema = call.fields.get("json_schema")
     grammar = None if schema is not None else call.fields.get("grammar")
-    return f.sampling(call.fields, _RENAMED, grammar=grammar)
+    params = f.sampling(call.fields, _RENAMED, grammar=grammar)
+    if params.logprobs and f.read(call.fields, "post_sampling_probs", bool, False):
+        raise RequestError(
+            "post_sampling_probs: probabilities are reported as the model gives them, before any "
+            "sampler: leave it out",
+            "post_sampling_probs",
+        )
+    return params
 
 
 def _check_keep(call: Call, info: ModelInfo) -> None:

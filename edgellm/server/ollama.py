@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -76,7 +77,8 @@ async def generate(call: Call) -> Reply:
     thoughts = {"thinking": answer.reasoning} if answer.reasoning else {}
     logprobs = _logprobs(answer.logprobs)
     said = {"response": answer.content, **thoughts}
-    return {**_head(chat.info), **said, **logprobs, **_ending(answer)}
+    ending = {**_ending(answer), **_context(call, chat, answer)}
+    return {**_head(chat.info), **said, **logprobs, **ending}
 
 
 async def _generate_lines(call: Call, chat: Chat, put: Put) -> None:
@@ -95,7 +97,8 @@ async def _generate_lines(call: Call, chat: Chat, put: Put) -> None:
             unsaid.clear()
 
     await chat.follow(call.service, take)
-    put({**_head(chat.info), "response": "", **_logprobs(unsaid), **_ending(answer)})
+    ending = {**_ending(answer), **_context(call, chat, answer)}
+    put({**_head(chat.info), "response": "", **_logprobs(unsaid), **ending})
 
 
 async def _asked(call: Call, prompt: str, params: SamplingParams) -> Chat:
@@ -106,13 +109,27 @@ async def _asked(call: Call, prompt: str, params: SamplingParams) -> Chat:
         system = f.read(call.fields, "system", str)
         if system:
             messages.insert(0, {"role": "system", "content": system})
-        return await prepare(call, messages, params)
+        chat = await prepare(call, messages, params)
+        before = f.read(call.fields, "context", tuple[int, ...], ())
+        return replace(chat, request=replace(chat.request, prompt=before + _ids(chat)))
     info = await call.service.model(f.read(call.fields, "model", str))
     given: Prompt = prompt
     if suffix:
         hole, most = Hole(prompt, suffix), params.max_tokens
         given = (await call.service.client.fim_prompt(hole, most, model=info.name)).token_ids
     return Chat(info, request_for(call, info, given, params), Answering(), Limits())
+
+
+def _ids(chat: Chat) -> tuple[int, ...]:
+    assert not isinstance(chat.request.prompt, str), "a conversation is token ids"
+    return chat.request.prompt
+
+
+def _context(call: Call, chat: Chat, answer: Answer) -> dict[str, Any]:
+    """All that was said so far, for a request that goes on from it; not of a prompt as it is."""
+    if isinstance(chat.request.prompt, str) or call.fields.get("suffix"):
+        return {}
+    return {"context": [*chat.request.prompt, *answer.token_ids]}
 
 
 async def _loaded(call: Call, empty: Mapping[str, Any]) -> Reply:
@@ -196,7 +213,7 @@ def _logprobs(logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
 
 _SHARED = ("model", "stream", "options", "format", "top_logprobs", *RUN_FIELDS)
 _CHAT = (*_SHARED, "messages", "tools", "think")
-_GENERATE = (*_SHARED, "prompt_text", "suffix", "system", "raw", "think")
+_GENERATE = (*_SHARED, "prompt_text", "suffix", "system", "raw", "think", "context")
 FAMILY = Family(
     (
         *ollama_models.ROUTES,

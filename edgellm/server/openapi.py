@@ -97,6 +97,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "filename": _TEXT,
     "keep_alive": {"anyOf": [_NUMBER, _TEXT]},
     "raw": _FLAG,
+    "context": _IDS,
 }
 _RENAMED = {"prompt_text": "prompt", "input_texts": "input", "tool_choice_object": "tool_choice"}
 _KINDS: Mapping[Kind, Mapping[str, Any]] = {

@@ -175,6 +175,7 @@ def _response(
         "id": response_id,
         "object": "response",
         "created_at": now(),
+        "completed_at": now() if status == "completed" else None,
         "status": status,
         "model": chat.info.name,
         "error": None,

@@ -100,6 +100,14 @@ def test_openai_streams_tell_of_times_where_asked(server: Running, target: str) 
     assert counts[:4] == [1, 2, 3, 4] and counts[-1] == 4
 
 
+def test_probabilities_behind_the_samplers_are_not_told(server: Running) -> None:
+    """What is told is not given out for them: they have names of their own."""
+    fields = {"prompt": "hi", "post_sampling_probs": True}
+    assert server.ask("POST", "/completion", fields)[0] == 200
+    status, answer = server.ask("POST", "/completion", {**fields, "n_probs": 2})
+    assert status == 400 and answer["error"]["param"] == "post_sampling_probs"
+
+
 def test_settings_are_told_as_llama_cpp_tells_them(server: Running) -> None:
     fields = {"logit_bias": [[10, False], [11, 2.0]], "n_keep": 3, "timings_per_token": True}
     told = ask(server, "/completion", prompt="hi", n_predict=1, **fields)["generation_settings"]
