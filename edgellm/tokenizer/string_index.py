@@ -66,7 +66,7 @@ class StringIndex:
         """Two places of the same string, if there is one."""
         alike = np.flatnonzero(self._hashes[1:] == self._hashes[:-1])
         seen: dict[bytes, int] = {}
-        for place in np.union1d(self._order[alike], self._order[alike + 1]).tolist():
+        for place in sorted({*self._order[alike].tolist(), *self._order[alike + 1].tolist()}):
             first = seen.setdefault(self._strings.raw(place), place)
             if first != place:
                 return first, place
