@@ -133,7 +133,7 @@ def _may_be_sound(vocab: Vocab, merges: StringArray) -> bool:
     gone = np.arange(len(merges))  # spaces before each merge
     parts = ((buffer, offsets, left), (buffer, spaces + 1, right))
     whole = (buffer[~is_space], offsets - gone, lengths - 1)
-    return all(vocab.index.may_hold(*part).all() for part in (*parts, whole))
+    return all(vocab.index.may_hold(*part) for part in (*parts, whole))
 
 
 def _check_one_by_one(file: GGUFFile, vocab: Vocab, merges: StringArray) -> None:

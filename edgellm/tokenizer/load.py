@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from edgellm.errors import GGUFError
 from edgellm.gguf_loader import GGUFFile
 from edgellm.tokenizer.bpe import build_gemma4, build_gpt2
@@ -91,10 +93,10 @@ def _specials(
     elif "modern-bert" in name:
         left = "[MASK]"
     kinds = (TokenType.CONTROL, TokenType.USER_DEFINED, TokenType.UNKNOWN)
-    written = ((i, vocab.tokens[i]) for i, kind in enumerate(special.types) if kind in kinds)
+    ids = np.flatnonzero(np.isin(np.frombuffer(special.types, np.uint8), kinds))
     return [
         Special(i, text.encode(), text == left, right and text not in _NEVER_STRIP_RIGHT)
-        for i, text in written
+        for i, text in ((i, vocab.tokens[i]) for i in ids.tolist())
     ]
 
 
