@@ -10,14 +10,14 @@ from operator import index
 
 from edgellm.adapter_files import checked_scale
 from edgellm.beam_search import Beam, BeamSearch
-from edgellm.constraints import compile_constraint
+from edgellm.constraints import Constraint
 from edgellm.consumer import Consumer
 from edgellm.detokenize import Detokenizer
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.generation import Emit, Generation, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.sampling import LoopDetector, Sampler, token_biases
-from edgellm.sampling_params import resolve
+from edgellm.sampling_params import CONSTRAINTS, resolve
 from edgellm.sequence import Sequence
 from edgellm.types import ModelInfo, Request, SamplingParams
 
@@ -108,7 +108,7 @@ def _answers(
     params, tokenizer, seed = prompt.params, model.tokenizer, prompt.seed
     encode = partial(tokenizer.encode, add_special=False)
     biases = token_biases(params.logit_bias, encode, model.info.vocab_size)
-    constraint = compile_constraint(params, lambda: model.words)
+    constraint = _constraint(model, params)
     if params.beam_width > 1:
         search = BeamSearch(
             request_id=request_id,
@@ -148,6 +148,14 @@ def _answers(
             )
         )
     return tuple(answers)
+
+
+def _constraint(model: LoadedModel, params: SamplingParams) -> Constraint | None:
+    if all(getattr(params, name) is None for name in CONSTRAINTS):
+        return None
+    from edgellm.constraints import compile_constraint  # with all that reads grammars
+
+    return compile_constraint(params, lambda: model.words)
 
 
 def _generating(model: LoadedModel) -> LoadedModel:

@@ -1,25 +1,19 @@
 """What one answer may go on with. Knows nothing of logits' origin or of sampling."""
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence as Seq
+from collections.abc import Sequence as Seq
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgellm.constraints.ending import Place, closing, tokens_to_end
-from edgellm.constraints.gbnf import read_gbnf
-from edgellm.constraints.lark import write_lark
-from edgellm.constraints.schema import JSON_FORM, JSON_RULES, schema_text
 from edgellm.constraints.words import Allowed, Words
 from edgellm.errors import RequestError
-from edgellm.sampling_params import CONSTRAINTS, SamplingParams
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
-_MAX_GRAMMAR = 4 << 20  # characters
 _MAX_MESSAGE = 400
 _HORIZON = 256  # with more tokens left than this no end is looked for
 _UNKNOWN = 48  # tokens kept for an end that was not found
@@ -99,80 +93,10 @@ class Constraint:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            raise _refused(self._field, self._matcher.get_error())
+            raise refused(self._field, self._matcher.get_error())
 
 
-def compile_constraint(params: SamplingParams, words: Callable[[], Words]) -> Constraint | None:
-    """What the parameters ask the answer to look like; None when nothing.
-
-    words: makes the model's vocabulary, called only if it is needed. RequestError for a grammar
-    that is wrong, too large or asks for what cannot be held.
-    """
-    field = next((name for name in CONSTRAINTS if getattr(params, name) is not None), None)
-    if field is None:
-        return None
-    from llguidance import LLMatcher
-
-    grammar = _GRAMMARS[field](getattr(params, field))
-    matcher = LLMatcher(words().inner, grammar, log_level=0)
-    matcher.compute_bitmask()  # finds out whether anything may come first
-    if matcher.is_error():
-        raise _refused(field, matcher.get_error())
-    return Constraint(matcher, words(), field)
-
-
-def _from_schema(schema: Mapping[str, Any] | bool | str) -> str:
-    from llguidance import LLMatcher
-
-    try:
-        return LLMatcher.grammar_from_json_schema(
-            _bounded("json_schema", schema_text(schema)),
-            defaults=JSON_FORM,  # type: ignore[arg-type]
-            overrides=JSON_RULES,  # type: ignore[arg-type]
-        )
-    except ValueError as error:
-        raise _refused("json_schema", str(error)) from None
-
-
-def _from_regex(regex: str) -> str:
-    from llguidance import LLMatcher
-
-    return LLMatcher.grammar_from_regex(_bounded("regex", regex))
-
-
-def _from_lark(lark: str) -> str:
-    from llguidance import LLMatcher
-
-    return LLMatcher.grammar_from_lark(_bounded("lark", lark))
-
-
-def _from_gbnf(grammar: str) -> str:
-    return _from_lark(write_lark(read_gbnf(_bounded("grammar", grammar))))
-
-
-def _from_choices(choices: tuple[str, ...]) -> str:
-    # The same escapes in both: quotes, backslashes and control characters.
-    return _from_lark(f"start: {' | '.join(json.dumps(t, ensure_ascii=False) for t in choices)}")
-
-
-_GRAMMARS: Mapping[str, Callable[[Any], str]] = {
-    "json_schema": _from_schema,
-    "regex": _from_regex,
-    "grammar": _from_gbnf,
-    "lark": _from_lark,
-    "choices": _from_choices,
-}
-
-
-def _bounded(field: str, text: str) -> str:
-    if len(text) > _MAX_GRAMMAR:
-        raise RequestError(
-            f"{field} has {len(text)} characters: at most {_MAX_GRAMMAR} are read", field
-        )
-    return text
-
-
-def _refused(field: str, why: str) -> RequestError:
+def refused(field: str, why: str) -> RequestError:
     """llguidance's message quotes the whole grammar: its ends are enough."""
     why = " ".join(re.split("<state>|<backtrace>", why)[0].split())
     if why.startswith("NoExtension"):
