@@ -1,9 +1,11 @@
-"""What Linux tells and takes in small files: control groups and their settings, and priorities.
+"""What Linux tells and takes: control groups and their settings, priorities, memory given back.
 
-Elsewhere the files are missing, which reads as no limit. Knows nothing of what is limited.
+Elsewhere its small files are missing, which reads as no limit. Knows nothing of what is limited.
 """
 
+import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -54,6 +56,16 @@ def step_back(pid: int, steps: int) -> None:
         nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + steps)
         os.setpriority(os.PRIO_PROCESS, pid, nice)
         Path(f"/proc/{pid}/autogroup").write_text(str(nice))
+
+
+def give_back_freed_memory() -> None:
+    """Has the C library return to the system what it holds for later allocations.
+
+    glibc keeps what lies below something in use, and blocks as large as any that was freed.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:  # glibc's own
+        trim(ctypes.c_size_t(0))
 
 
 def _upwards(root: Path, path: str) -> list[Path]:

@@ -23,6 +23,7 @@ from edgellm.engine import Engine
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.fim import fill
 from edgellm.gguf_loader import GGUFFile, open_gguf
+from edgellm.linux import give_back_freed_memory
 from edgellm.load_plan import context_length, usable_memory
 from edgellm.models import PooledHead, read_config, read_pooled_head
 from edgellm.ready import check_options, make_ready
@@ -223,6 +224,7 @@ def load_model(
         adapters = open_adapters(options.adapters, config.architecture)
         opened.callback(adapters.close)
         tokenizer = load_tokenizer(file)
+        give_back_freed_memory()  # before what stays is put between what was made on the way
         head = read_pooled_head(file, config)
         drafters: tuple[Drafter, ...] = (PromptLookup(),)
         draft_bytes = 0

@@ -78,3 +78,6 @@ def test_advice_leaves_the_bytes_as_they_are(file: GGUFFile) -> None:
         file.read_exactly(name)
         file.give_back(name)
         np.testing.assert_array_equal(file.data(name), before)
+    keys = {key: file.entry(key) for key in file.metadata}
+    file.give_back_metadata()
+    assert keys == {key: file.entry(key) for key in file.metadata}

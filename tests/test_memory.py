@@ -1,11 +1,14 @@
-"""Memory that is left, read from control groups made up for the test."""
+"""Memory that is left, read from control groups made up for the test, and memory given back."""
 
+import ctypes
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
-from edgellm.memory import available_memory, memory_limit
+from edgellm.linux import give_back_freed_memory
+from edgellm.memory import available_memory, memory_limit, resident_memory
 
 
 def group(folder: Path, limit: str, used: int, cache: int, v1: bool = False) -> None:
@@ -56,3 +59,16 @@ def test_a_group_elsewhere_does_not_count(tmp_path: Path, own: Path) -> None:
 
 def test_this_machine_has_some() -> None:
     assert 0 < available_memory() <= psutil.virtual_memory().total
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc"
+)
+def test_what_lies_below_something_in_use_is_given_back() -> None:
+    blocks = [bytearray(60_000) for _ in range(1000)]
+    above = bytearray(60_000)
+    blocks.clear()
+    before = resident_memory()
+    give_back_freed_memory()
+    assert before - resident_memory() > 30_000_000
+    assert len(above) == 60_000
