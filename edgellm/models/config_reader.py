@@ -45,7 +45,7 @@ def read_config(file: GGUFFile, with_heads: bool = False) -> ModelConfig:
         raise GGUFError("general.architecture is missing: the file does not say what model it is")
     refuse_parts(file.string("general.type"))
     row = architecture(name)
-    extra = file.integer(f"{name}.nextn_predict_layers") or 0
+    extra = Keys(file, name).integer("nextn_predict_layers", 0, MAX_LAYERS, default=0)
     keys = Keys(file, name, unlisted_layers=extra) if with_heads else Keys(file, name, extra)
     num_layers = keys.integer("block_count", 1, MAX_LAYERS) - keys.extra_layers
     if not 1 <= num_layers <= MAX_LAYERS:

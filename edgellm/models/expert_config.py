@@ -81,8 +81,8 @@ def read_experts(
         factor=keys.optional_number("expert_weights_scale") or 1.0,
         groups=groups,
         groups_used=groups_used,
-        limits=_limits(keys, "swiglu_clamp_exp", len(sizes)),
-        shared_limits=_limits(keys, "swiglu_clamp_shexp", len(sizes)),
+        limits=_limits(keys, row, "swiglu_clamp_exp", len(sizes)),
+        shared_limits=_limits(keys, row, "swiglu_clamp_shexp", len(sizes)),
         router_softcap=_router_softcap(keys, row),
         per_group=keys.integer("experts_per_group", 0, count, default=0) or GROVE_SIZE,
         group_expert_width=keys.integer(
@@ -92,11 +92,16 @@ def read_experts(
     )
 
 
-def _limits(keys: Keys, key: str, num_layers: int) -> tuple[float | None, ...]:
+def _limits(
+    keys: Keys, row: Architecture, key: str, num_layers: int
+) -> tuple[float | None, ...]:
     """Per layer; 0 is none."""
     if not keys.has(key):
         return (None,) * num_layers
-    return tuple(limit if limit > 0 else None for limit in keys.numbers(key, num_layers))
+    limits = tuple(limit if limit > 0 else None for limit in keys.numbers(key, num_layers))
+    if any(limits) and row.activation == "swiglu_clamped":
+        raise keys.refuse(key, "given", "none: the activation has a limit of its own")
+    return limits
 
 
 def _router_softcap(keys: Keys, row: Architecture) -> float | None:

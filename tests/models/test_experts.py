@@ -98,11 +98,19 @@ def test_widths_without_keys(tmp_path: Path) -> None:
             "expert_group_used_count is 1.*room for 2",
         ),
         ({"nextn_predict_layers": LAYERS}, "nextn_predict_layers"),
+        ({"nextn_predict_layers": -1}, "nextn_predict_layers is -1"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, keys: dict[str, Any], named: str) -> None:
     with pytest.raises(GGUFError, match=named):
         config_of(tmp_path, "deepseek2", **keys)
+
+
+@pytest.mark.parametrize("key", ["swiglu_clamp_exp", "swiglu_clamp_shexp"])
+def test_an_activation_with_a_limit_takes_no_other(tmp_path: Path, key: str) -> None:
+    assert experts_of(tmp_path, "gpt-oss", **{key: 0.0}).limits == (None,) * LAYERS
+    with pytest.raises(GGUFError, match=f"{key} is given, expected none"):
+        config_of(tmp_path, "gpt-oss", **{key: 7.0})
 
 
 def test_layers_that_predict_further_ahead_are_left_out(tmp_path: Path) -> None:
