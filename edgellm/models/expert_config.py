@@ -92,9 +92,7 @@ def read_experts(
     )
 
 
-def _limits(
-    keys: Keys, row: Architecture, key: str, num_layers: int
-) -> tuple[float | None, ...]:
+def _limits(keys: Keys, row: Architecture, key: str, num_layers: int) -> tuple[float | None, ...]:
     """Per layer; 0 is none."""
     if not keys.has(key):
         return (None,) * num_layers

@@ -37,6 +37,30 @@ _STOP_TYPES = {"length": "limit", "abort": "limit", None: "none"}
 
 
 @dataclass(frozen=True)
+class _Told:
+    """What the request wants to be told: these fields of an answer, all if there are none; tokens,
+    where the answer is whole; timings with every piece. settings: as they are told."""
+
+    fields: tuple[str, ...]
+    tokens: bool
+    timings: bool
+    settings: Mapping[str, Any]
+
+    def selected(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """`a/b` is lifted to the root under that name."""
+        if not self.fields:
+            return reply
+        selected: dict[str, Any] = {}
+        for path in self.fields:
+            value: Any = reply
+            for key in path.split("/"):
+                value = value.get(key) if isinstance(value, dict) else None
+            if value is not None:
+                selected[path] = value
+        return selected
+
+
+@dataclass(frozen=True)
 class _Job:
     """One prompt to answer. cut: tokens that did not fit, by what they belong to."""
 
@@ -46,6 +70,7 @@ class _Job:
     limits: Limits
     slot: int
     cut: Mapping[str, int]
+    told: _Told
 
 
 async def completion(call: Call) -> Reply:
@@ -105,36 +130,43 @@ async def _reply(
     _check_keep(call, info)
     limits, slot = limits_of(call, params), slot_of(call.fields, info)
     requests = [request_for(call, info, prompt, params) for prompt in prompts]
-    jobs = [_Job(i, info, request, limits, slot, cut) for i, request in enumerate(requests)]
+    told = _told(call, params)
+    jobs = [_Job(i, info, request, limits, slot, cut, told) for i, request in enumerate(requests)]
     if f.read(call.fields, "stream", bool, False):
         return Stream(partial(_chunks, call, jobs), server_sent, EVENTS, llama_cpp_error)
     found = []
     for job in jobs:
         answers = await collect(call.service, job.request, limits=limits, slot=slot)
         for answer in answers:
-            content, tokens = answer.content, answer.token_ids
-            whole = {"content": content, "tokens": tokens if _wants_tokens(call) else []}
-            probabilities = _probabilities(job, answer.logprobs)
-            ending = _ending(call, job, answer)
-            found.append(_selected(call, {**whole, **ending, **probabilities}))
+            tokens = answer.token_ids if told.tokens else []
+            whole = {"content": answer.content, "tokens": tokens, **_ending(job, answer)}
+            found.append(told.selected({**whole, **_probabilities(job, answer.logprobs)}))
     return found[0] if len(found) == 1 else found
+
+
+def _told(call: Call, params: SamplingParams) -> _Told:
+    return _Told(
+        fields=f.read(call.fields, "response_fields", tuple[str, ...], ()),
+        tokens=f.read(call.fields, "return_tokens", bool, False),
+        timings=f.read(call.fields, "timings_per_token", bool, False),
+        settings=generation_settings(params, call.fields),
+    )
 
 
 async def _chunks(call: Call, jobs: Sequence[_Job], put: Put) -> None:
     for job in jobs:
-        take = _Chunks(call, job, put).take
+        take = _Chunks(job, put).take
         await follow(call.service, job.request, take, limits=job.limits, slot=job.slot)
 
 
 @dataclass
 class _Chunks:
-    """The chunks of the answers to one prompt. told: how many tokens of each were in chunks."""
+    """The chunks of the answers to one prompt. said: how many tokens of each were in chunks."""
 
-    call: Call
     job: _Job
     put: Put
     answers: dict[int, Answer] = field(default_factory=dict)
-    told: dict[int, int] = field(default_factory=dict)
+    said: dict[int, int] = field(default_factory=dict)
 
     def take(self, step: Step) -> None:
         event = step.event
@@ -143,7 +175,7 @@ class _Chunks:
         if step.text or event.logprobs:
             self._say(step, answer)
         if event.finish_reason is not None:  # in a chunk of its own: some clients look no further
-            self._put(answer, event, {"content": "", **_ending(self.call, self.job, answer)})
+            self._put(answer, event, {"content": "", **_ending(self.job, answer)})
 
     def _say(self, step: Step, answer: Answer) -> None:
         event, prompt = step.event, self.job.request.prompt
@@ -156,18 +188,18 @@ class _Chunks:
         }
         if event.logprobs:
             chunk.update(_probabilities(self.job, event.logprobs))
-        if f.read(self.call.fields, "timings_per_token", bool, False):
+        if self.job.told.timings:
             chunk["timings"] = answer.timings_so_far()
         self._put(answer, event, chunk)
 
     def _put(self, answer: Answer, event: TokenEvent, chunk: dict[str, Any]) -> None:
-        tokens = answer.token_ids[self.told.get(event.index, 0) :]
-        self.told[event.index] = len(answer.token_ids)
+        tokens = answer.token_ids[self.said.get(event.index, 0) :]
+        self.said[event.index] = len(answer.token_ids)
         index = self.job.index + event.index
-        self.put(_selected(self.call, {"index": index, "tokens": tokens, **chunk}))
+        self.put(self.job.told.selected({"index": index, "tokens": tokens, **chunk}))
 
 
-def _ending(call: Call, job: _Job, answer: Answer) -> dict[str, Any]:
+def _ending(job: _Job, answer: Answer) -> dict[str, Any]:
     """What is told at the end of an answer."""
     event, usage = answer.last, answer.usage
     unread = min(1, usage.completion_tokens)  # the last token was never run through the model
@@ -179,7 +211,7 @@ def _ending(call: Call, job: _Job, answer: Answer) -> dict[str, Any]:
         "tokens_predicted": usage.completion_tokens,
         "tokens_evaluated": usage.prompt_tokens,
         "tokens_cached": usage.prompt_tokens + usage.completion_tokens - unread,
-        "generation_settings": generation_settings(job.request.params, call.fields),
+        "generation_settings": job.told.settings,
         "prompt": job.request.prompt if isinstance(job.request.prompt, str) else "",
         "has_new_line": "\n" in answer.content,
         "truncated": bool(job.cut),
@@ -199,25 +231,6 @@ def _probabilities(job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any
     if not job.request.params.logprobs:
         return {}
     return {"completion_probabilities": entries(logprobs)}
-
-
-def _wants_tokens(call: Call) -> bool:
-    return f.read(call.fields, "return_tokens", bool, False)
-
-
-def _selected(call: Call, reply: dict[str, Any]) -> dict[str, Any]:
-    """Only the response_fields, if there are any; `a/b` is lifted to the root under that name."""
-    wanted = f.read(call.fields, "response_fields", tuple[str, ...], ())
-    if not wanted:
-        return reply
-    selected: dict[str, Any] = {}
-    for path in wanted:
-        value: Any = reply
-        for key in path.split("/"):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is not None:
-            selected[path] = value
-    return selected
 
 
 _SHARED = (

@@ -48,10 +48,10 @@ async def completions(call: Call) -> Reply:
             openai_error,
             DONE,
         )
+    echo = await _echo(call, info, requests)
     answers = [await collect(call.service, r, limits=limits, slot=slot) for r in requests]
     usages = [total(own) for own in answers]
     flat = [answer for own in answers for answer in own]
-    echo = await _echo(call, info, requests)
     return {
         "id": new_id("cmpl-"),
         "object": "text_completion",

@@ -100,6 +100,18 @@ def test_openai_streams_tell_of_times_where_asked(server: Running, target: str) 
     assert counts[:4] == [1, 2, 3, 4] and counts[-1] == 4
 
 
+@pytest.mark.parametrize("name", ["timings_per_token", "return_tokens", "response_fields"])
+def test_what_is_to_be_told_is_read_first(server: Running, name: str) -> None:
+    """Not when the answer is there."""
+    begun = server.service.totals.requests
+    for streams in (False, True):
+        fields = {"prompt": "hi", "stream": streams, name: "yes"}
+        status, answer = server.ask("POST", "/completion", fields)
+        assert status == 400 and answer["error"]["param"] == name
+    assert server.ask("POST", "/v1/completions", {"prompt": "hi", "echo": "yes"})[0] == 400
+    assert server.service.totals.requests == begun
+
+
 def test_probabilities_behind_the_samplers_are_not_told(server: Running) -> None:
     """What is told is not given out for them: they have names of their own."""
     fields = {"prompt": "hi", "post_sampling_probs": True}
