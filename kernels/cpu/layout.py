@@ -24,11 +24,12 @@ PARTS = 14  # PARTS_BYTES that all threads see: PART_COUNTS words that are 0 bet
 DRAWS = 15  # a record of draw_words for each sequence, where tokens are drawn
 STEP_WORDS = 16
 
-# The op table: the kernel's address, then its args. WAIT is 1 where all threads must have finished
-# before any goes on; those that wait may read ahead in the weights of the next product, whose
-# address and size are in the words before it. CLAIMED, on a cache line of its own, counts the
-# pieces of a large op that threads took; it is 0 when an op begins. An op that reads LARGE_BYTES of
-# weights is large: one FREE_PART-th of it is cut to pieces, the rest is shared evenly.
+# The op table: the kernel's address, then its args. NEXT_WEIGHT and NEXT_BYTES: where the weights
+# of the product after it are. Threads read ahead in them, each in its share: at the end of their
+# own, and while they wait. WAIT is 1 where all threads must have finished before any goes on.
+# CLAIMED, on a cache line of its own, counts the pieces of a large op that threads took; it is 0
+# when an op begins. An op that reads LARGE_BYTES of weights is large: one FREE_PART-th of it is
+# cut to pieces, the rest is shared evenly.
 OP_WORDS = 32
 NEXT_WEIGHT = 21
 NEXT_BYTES = 22

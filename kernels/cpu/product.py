@@ -64,13 +64,11 @@ class Product:
 class FourRowsProduct(Product):
     """The same of a strip whose rows come four to a vector."""
 
-    def __init__(self, e: FourRows, strip: Strip, group_size: int) -> None:
-        super().__init__(e, strip, group_size)
-        self._fours = e
+    e: FourRows
 
     def dot(self, start: Any) -> FourRowsDot:
-        return FourRowsDot(self._fours, start)
+        return FourRowsDot(self.e, start)
 
     def activations(self, x: Any, block: int, part: int, j: int) -> Any:
         """Of 16 columns for each two vectors, one for every row."""
-        return self._fours.sixteen_of_one(self.group(x, block, part), 16 * (j // 2))
+        return self.e.sixteen_of_one(self.group(x, block, part), 16 * (j // 2))

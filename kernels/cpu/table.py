@@ -88,8 +88,8 @@ def build_table(
 ) -> npt.NDArray[np.int64]:
     """int64 (ops, OP_WORDS): the kernel's address, its words, and whether to wait after it.
 
-    Where threads wait, also the part of a weight that they read next, each its share; behind the
-    last one that of the first, since the table will be run again.
+    Also the part of a weight that threads read next, each its share; behind the last one that of
+    the first, since the table will be run again.
     """
     size = 8 * len(calls) * layout.OP_WORDS
     table = aligned_bytes(size).view(np.int64).reshape(len(calls), layout.OP_WORDS)
@@ -100,9 +100,8 @@ def build_table(
             row[i] = arena + offsets[word.buffer] if isinstance(word, BufferAddress) else word
         row[layout.WAIT] = wait
     upcoming = next((_first_part(call.weight) for call in calls if call.weight), (0, 0))
-    for row, call, wait in zip(table[::-1], reversed(calls), reversed(wait_after), strict=True):
-        if wait:
-            row[layout.NEXT_WEIGHT], row[layout.NEXT_BYTES] = upcoming
+    for row, call in zip(table[::-1], reversed(calls), strict=True):
+        row[layout.NEXT_WEIGHT], row[layout.NEXT_BYTES] = upcoming
         if call.weight:
             upcoming = _first_part(call.weight)
     return table

@@ -24,12 +24,14 @@ from edgellm.kernels.cpu.four_rows import FourRows
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.product import COLUMNS, FourRowsProduct, Product
 from edgellm.kernels.cpu.strips import Strip
-from edgellm.kernels.cpu.vectors import I64, fixed_intrinsic, prefetch
+from edgellm.kernels.cpu.vectors import I64, ONCE, fixed_intrinsic, prefetch
 from edgellm.kernels.formats import Format
 
-# (cache level, bytes beyond the next strip) of what is asked for while a strip is read: the far one
-# starts the way from memory, the near one ends it.
-PREFETCHES = ((1, 256), (3, 16384))
+# Cache levels of the near and the far lines that are asked for while a strip is read: the far ones
+# start their way from memory, the near ones end it. One token reads a strip once; more may come
+# back to it.
+LEVELS_ONE = ONCE, ONCE
+LEVELS_MANY = 1, 3
 
 
 @dataclass(frozen=True)
@@ -94,42 +96,45 @@ def _direct_product(b: Any, fmt: Format, strip: Strip, lanes: int) -> Product:
 
 
 def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int, is_listed: bool = False) -> Any:
-    """direct(weight, row_bytes, first, last, x, x_bytes, sums, blocks): a whole strip's product.
+    """direct(weight, row_bytes, first, last, x, x_bytes, sums, blocks, near, far): one strip.
 
-    Reads `lanes` rows from `first` on as they lie in the file and writes (tokens, lanes) float32.
-    x, x_bytes: see _token_rows. blocks: format blocks per row. Lines of the next strip are asked
-    for on the way.
+    Multiplies `lanes` rows from `first` on as they lie in the file: float32 (tokens, lanes) sums.
+    x, x_bytes: see _token_rows. blocks: format blocks per row. near, far: addresses from which on
+    as many lines as the strip has are asked for on the way.
     """
 
     def body(
         b: Any, weight: Any, row_bytes: Any, first: Any, last: Any,
-        x: Any, x_bytes: Any, sums: Any, blocks: Any,
+        x: Any, x_bytes: Any, sums: Any, blocks: Any, near: Any, far: Any,
     ) -> None:  # fmt: skip
         product = _direct_product(b, fmt, strip, lanes)
         e = product.e
+        levels = LEVELS_ONE if tokens == 1 else LEVELS_MANY
         rows = _row_addresses(e, weight, row_bytes, first, last)
         xs = _token_rows(e, x, x_bytes, tokens, is_listed)
         parts = COLUMNS // fmt.group_size
         zero = ir.Constant(e.floats_type, [0.0] * lanes)
         accs = [cgutils.alloca_once_value(b, zero) for _ in range(tokens)]
-        next_strip = b.add(rows[0], b.mul(row_bytes, I64(lanes)))
         with cgutils.for_range(b, blocks) as loop:
             at = b.mul(loop.index, I64(fmt.type_size))
             here = [b.add(row, at) for row in rows]
             x_at = b.mul(loop.index, I64(fmt.block_size // COLUMNS * layout.ACTIVATION_BYTES))
             x_here = [b.add(row, x_at) for row in xs]
-            lines = _lines(b, next_strip, loop.index, lanes * fmt.type_size)
+            near_lines, far_lines = (
+                _lines(b, start, loop.index, lanes * fmt.type_size) for start in (near, far)
+            )
+            asked = list(zip(near_lines, far_lines, strict=True))
             block = strip.read(e, here)
             waiting: dict[int, list[Any]] = {}
             done = 0
             values = [b.load(acc) for acc in accs]
             groups = fmt.block_size // fmt.group_size
             for number, (group, vectors) in enumerate(block.groups):
-                for line in lines[
-                    len(lines) * number // groups : len(lines) * (number + 1) // groups
+                for lines in asked[
+                    len(asked) * number // groups : len(asked) * (number + 1) // groups
                 ]:
-                    for level, ahead in PREFETCHES:
-                        prefetch(b, e.at(line, ahead), level)
+                    for line, level in zip(lines, levels, strict=True):
+                        prefetch(b, line, level)
                 where = divmod(group, parts)
                 dots = [product.dot(product.start(xt, *where)) for xt in x_here]
                 for j, w in enumerate(vectors):
@@ -153,7 +158,7 @@ def make_direct(fmt: Format, strip: Strip, tokens: int, lanes: int, is_listed: b
         for t, acc in enumerate(accs):
             e.store(e.at(sums, e.vector_bytes * t), b.load(acc), 4)
 
-    return fixed_intrinsic(types.void, *[types.int64] * 8)(body)
+    return fixed_intrinsic(types.void, *[types.int64] * 10)(body)
 
 
 def _lines(b: Any, start: Any, index: Any, step: int) -> list[Any]:

@@ -124,8 +124,15 @@ def emit_call(builder: Any, name: str, result: ir.Type, args: Any, kinds: Any = 
     return builder.call(function, args)
 
 
+ONCE = 4  # a level of `prefetch`
+
+
 def prefetch(builder: Any, address: Any, level: int) -> None:
-    """Asks for a line, to be kept in the cache of this level, 1 to 3, and those above."""
+    """Asks for a line, to be kept in the cache of this level, 1 to 3, and those above.
+
+    ONCE: in the first alone, since it is used once. Where a line goes from there to the next level,
+    it takes the room of others, and their way back to memory that of lines to come.
+    """
     byte = builder.inttoptr(address, I8.as_pointer())
     emit_call(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32(0), I32(4 - level), I32(1)])
 

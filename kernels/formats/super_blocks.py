@@ -22,6 +22,7 @@ from edgellm.kernels.formats.search import (
     peak,
     ratio,
     sums,
+    take_over,
     total,
 )
 
@@ -57,18 +58,20 @@ def fit_scaled(
     scale = fit_scale(x, w, first or levels)[..., 0]
     d = as_half(peak(scale) / np.float32(top))
     wx = w * x
-    best: Scaled | None = None
+    best = Scaled(d.copy(), np.zeros_like(scale), np.zeros_like(x))
     error = np.full_like(d, np.inf)
     for steps in rounds:
         found = _best_scales(x, w, levels, d, _neighbours(scale * inverse(d), allowed, steps))
         tried = _error(x, w, d, found)
-        best, error = _better(best, error, Scaled(d, *found), tried)
+        better = tried < error
+        kept = error, best.d, best.scales, best.levels
+        for old, new in zip(kept, (tried, d, *found), strict=True):
+            take_over(old, new, better)
         integers_, level = found
         scale = ratio(sums(wx, level), sums(w * level, level))[..., 0]
         whole = (integers_[..., None] * level).reshape(len(x), -1)
         flat = w.reshape(len(x), -1)
         d = as_half(ratio(sums(wx.reshape(len(x), -1), whole), sums(flat * whole, whole)))
-    assert best is not None
     return best
 
 
@@ -82,34 +85,29 @@ def _best_scales(
     x: Values, w: Values, levels: Levels, d: Values, choices: list[Values]
 ) -> tuple[Values, Values]:
     """Of several integer scales (n, groups) the one of least error for each group, with levels."""
-    best, error = choices[0], np.full((*x.shape[:2], 1), np.inf, np.float32)
-    best_level = np.zeros_like(x)
-    for choice in choices:
-        step = (d * choice)[..., None]
-        level = levels.nearest(x * inverse(step), w)
-        tried = sums(w, np.square(x - step * level))
+    best, *others = choices
+    best_level, error = _rounded(x, w, levels, d, best)
+    for choice in others:
+        level, tried = _rounded(x, w, levels, d, choice)
         better = tried < error
-        error = np.where(better, tried, error)
-        best = np.where(better[..., 0], choice, best)
-        best_level = np.where(better, level, best_level)
+        for old, new in ((error, tried), (best, choice), (best_level, level)):
+            take_over(old, new, better)
     return best, best_level
+
+
+def _rounded(
+    x: Values, w: Values, levels: Levels, d: Values, scales: Values
+) -> tuple[Values, Values]:
+    """The nearest levels, and the error of each group (n, groups, 1)."""
+    step = (d * scales)[..., None]
+    level = levels.nearest(x * inverse(step), w)
+    return level, sums(w, np.square(x - step * level))
 
 
 def _error(x: Values, w: Values, d: Values, found: tuple[Values, Values]) -> Values:
     scales, level = found
     difference = x - (d * scales)[..., None] * level
     return total(sums(w, np.square(difference))[..., 0])
-
-
-def _better(old: Scaled | None, error: Values, new: Scaled, tried: Values) -> tuple[Scaled, Values]:
-    if old is None:
-        return new, tried
-    better = tried < error
-    return Scaled(
-        np.where(better, new.d, old.d),
-        np.where(better, new.scales, old.scales),
-        np.where(better[..., None], new.levels, old.levels),
-    ), np.where(better, tried, error)
 
 
 @dataclass
@@ -133,24 +131,16 @@ def fit_blocks(x: Values, w: Values, top: int, scale_top: int, least: Sequence[f
     minimum = -low
     d = as_half(scale.max(axis=1, keepdims=True) / np.float32(scale_top))
     dmin = as_half(minimum.max(axis=1, keepdims=True) / np.float32(scale_top))
-    best: Affine | None = None
+    none = np.zeros_like(scale)
+    best = Affine(d.copy(), dmin.copy(), none, none.copy(), np.zeros_like(x))
     error = np.full_like(d, np.inf)
     for _ in range(ROUNDS):
         tried, found = _best_affine(x, w, top, scale_top, d, dmin, scale, minimum)
-        if best is None:
-            best, error = found, tried
-        else:
-            better = tried < error
-            error = np.where(better, tried, error)
-            best = Affine(
-                *(
-                    np.where(better if a.ndim == 2 else better[..., None], a, b)
-                    for a, b in zip(_fields(found), _fields(best), strict=True)
-                )
-            )
+        better = tried < error
+        for old, new in zip((error, *_fields(best)), (tried, *_fields(found)), strict=True):
+            take_over(old, new, better)
         scale, minimum = _refit_groups(x, w, found)
         d, dmin = _refit_halves(x, w, found)
-    assert best is not None
     return best
 
 
@@ -169,23 +159,27 @@ def _best_affine(
     minimum: Values,
 ) -> tuple[Values, Affine]:
     """Rounds scales and minimums to integers near by, and weights to those: errors and blocks."""
-    near_scale, near_min = scale * inverse(d), minimum * inverse(dmin)
     error = np.full((*x.shape[:2], 1), np.inf, np.float32)
     scales, mins, q = np.zeros_like(scale), np.zeros_like(scale), np.zeros_like(x)
-    for up in (0, -1, 1):
-        for more in (0, -1, 1):
-            tried_scales = np.clip(np.rint(near_scale) + up, 0, scale_top)
-            tried_mins = np.clip(np.rint(near_min) + more, 0, scale_top)
-            step, offset = (d * tried_scales)[..., None], (dmin * tried_mins)[..., None]
-            tried_q = np.rint((x + offset) * inverse(step))
+    near_mins = _around(minimum * inverse(dmin), scale_top)
+    raised = [(m, x + (dmin * m)[..., None]) for m in near_mins]
+    for tried_scales in _around(scale * inverse(d), scale_top):
+        step = (d * tried_scales)[..., None]
+        per_step = inverse(step)
+        for tried_mins, above in raised:
+            tried_q = np.rint(above * per_step)
             np.clip(tried_q, 0, top, out=tried_q)
-            tried = sums(w, np.square(x + offset - step * tried_q))
+            tried = sums(w, np.square(above - step * tried_q))
             better = tried < error
-            error = np.where(better, tried, error)
-            scales = np.where(better[..., 0], tried_scales, scales)
-            mins = np.where(better[..., 0], tried_mins, mins)
-            q = np.where(better, tried_q, q)
+            parts = (error, tried), (scales, tried_scales), (mins, tried_mins), (q, tried_q)
+            for old, new in parts:
+                take_over(old, new, better)
     return total(error[..., 0]), Affine(d, dmin, scales, mins, q)
+
+
+def _around(near: Values, top: int) -> list[Values]:
+    """The nearest whole number from 0 to `top`, the one below and the one above."""
+    return [np.clip(np.rint(near) + step, 0, top) for step in (0, -1, 1)]
 
 
 def _refit_groups(x: Values, w: Values, found: Affine) -> tuple[Values, Values]:

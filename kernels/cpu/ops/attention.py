@@ -259,13 +259,13 @@ def make_attention(key_type, value_type):
                         item += 1
                         if item - 1 != own_item:
                             continue
-                        own_item = next_item(args, own_item, threads)
                         rows = prepare(args, scratch, token, count, kv_head, first, used)
                         from_tile, to_tile = split(tiles, part, parts)
                         run_tiles(
                             args, step, scratch, table, token, kv_head, first, used, rows, start,
                             from_tile, to_tile, newest, length, slots if parts > 1 else 0,
                         )  # fmt: skip
+                        own_item = next_item(args, own_item, threads)
                         if parts > 1 and atomic_add(done, 1) < parts - 1:
                             continue  # who does the last part goes on
                         if parts > 1:

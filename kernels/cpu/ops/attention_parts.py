@@ -27,21 +27,20 @@ def use_slots(scratch, rows, slots, slot_bytes):
         outputs[row] = slots + row * slot_bytes + LINE
 
 
-@inline
-def keep_tile(scratch, rows, slots, slot_bytes):
-    """Puts what belongs to the outputs of a tile in front of them."""
-    maxima = pointer(scratch + MAXIMA_AT, np.float32)
-    sums = pointer(scratch + SUMS_AT, np.float32)
-    for row in range(rows):
-        kept = pointer(slots + row * slot_bytes, np.float32)
-        kept[0], kept[1] = maxima[row], sums[row]
+def _make_moved(is_kept):
+    @inline
+    def moved(scratch, rows, slots, slot_bytes):
+        """The maxima and sums of a tile's rows between scratch and the fronts of their slots."""
+        maxima = pointer(scratch + MAXIMA_AT, np.float32)
+        sums = pointer(scratch + SUMS_AT, np.float32)
+        for row in range(rows):
+            kept = pointer(slots + row * slot_bytes, np.float32)
+            if is_kept:
+                kept[0], kept[1] = maxima[row], sums[row]
+            else:
+                maxima[row], sums[row] = kept[0], kept[1]
+
+    return moved
 
 
-@inline
-def take_tile(scratch, rows, slots, slot_bytes):
-    """What keep_tile kept."""
-    maxima = pointer(scratch + MAXIMA_AT, np.float32)
-    sums = pointer(scratch + SUMS_AT, np.float32)
-    for row in range(rows):
-        kept = pointer(slots + row * slot_bytes, np.float32)
-        maxima[row], sums[row] = kept[0], kept[1]
+keep_tile, take_tile = _make_moved(True), _make_moved(False)

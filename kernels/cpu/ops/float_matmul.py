@@ -111,7 +111,7 @@ def _make_few(fmt):
     finish_tile = _make_finish(fmt)
 
     @inline
-    def by_rows(args, step, thread, begin, end):
+    def by_rows(args, step, thread, threads, begin, end):
         """All tokens times rows [begin, end)."""
         tokens = step[args[0]]
         w_bytes, x_bytes, whole = args[6], args[2], args[8] // 8 * 8
@@ -152,7 +152,7 @@ def _make_many(fmt):
     token_bytes, panel_rows = PANEL.record_bytes, PANEL.rows
 
     @inline
-    def some_panels(args, step, thread, first_panel, end_panel):
+    def some_panels(args, step, thread, threads, first_panel, end_panel):
         """All tokens times panels [first_panel, end_panel)."""
         tokens, x_bytes, whole = step[args[0]], args[2], args[8] // 8 * 8
         begin, end = first_panel * panel_rows, min(end_panel * panel_rows, args[7])

@@ -24,8 +24,9 @@ from edgellm.kernels.cpu.ops.panel import (
     block_product,
     clear,
     in_pieces,
+    lines_ahead,
 )
-from edgellm.kernels.cpu.ops.shares import in_shares
+from edgellm.kernels.cpu.ops.shares import in_shares, next_reading
 from edgellm.kernels.cpu.simd import splat_f32
 from edgellm.kernels.cpu.vector_memory import load_f32, store_f32
 from edgellm.kernels.formats import by_id
@@ -55,13 +56,19 @@ def _make_by_strips(fmt, lanes, pieces):
     block_size, run = fmt.block_size, in_pieces(pieces, lanes, is_listed=False)
 
     @inline
-    def some_strips(args, step, thread, begin, end):
+    def some_strips(args, step, thread, threads, begin, end):
         """All tokens times strips [begin, end)."""
         tokens, rows, blocks = step[args[0]], args[7], args[8] // block_size
         sums = step[SCRATCH] + thread * SCRATCH_BYTES + SUMS_AT
+        last = args[5] + min(lanes * end, rows) * args[6]
+        following = next_reading(args, rows * args[6], thread, threads, last)
         for strip in range(begin, end):
             first = lanes * strip
-            run(args[5], args[6], first, rows - 1, args[1], args[2], sums, blocks, 0, tokens)
+            near, far = lines_ahead(args[5] + (first + lanes) * args[6], last, following)
+            run(
+                args[5], args[6], first, rows - 1, args[1], args[2], sums, blocks, near, far, 0,
+                tokens,
+            )  # fmt: skip
             bias = args[9] + 4 * first if args[9] else 0
             y = args[3] + 4 * first
             write_strip(sums, lanes, tokens, 4 * lanes, y, args[4], bias, args[10])
@@ -82,7 +89,7 @@ def _make_by_panels(fmt, product):
     many, block_size, type_size = product.many, fmt.block_size, fmt.type_size
 
     @inline
-    def some_panels(args, step, thread, first_panel, end_panel):
+    def some_panels(args, step, thread, threads, first_panel, end_panel):
         """All tokens times panels [first_panel, end_panel)."""
         tokens, x_bytes, rows, columns = step[args[0]], args[2], args[7], args[8]
         begin = first_panel * PANEL_STRIPS

@@ -27,6 +27,7 @@ from edgellm.kernels.cpu.ops.panel import (
     block_product,
     clear,
     in_pieces,
+    lines_ahead,
 )
 from edgellm.kernels.cpu.ops.shares import next_item
 from edgellm.kernels.cpu.simd import pointer
@@ -136,9 +137,11 @@ def _make_by_strips(fmt, lanes, pieces):
         rows, blocks, sums = args[7], args[8] // block_size, scratch + SUMS_AT
         weight = args[5] + expert * args[15]
         begin, end = split((rows + lanes - 1) // lanes, part, parts)
+        last = weight + end * lanes * args[6]
         for strip in range(begin, end):
             first = lanes * strip
-            run(weight, args[6], first, rows - 1, sources, 0, sums, blocks, 0, count)
+            near, far = lines_ahead(weight + (first + lanes) * args[6], last, last)
+            run(weight, args[6], first, rows - 1, sources, 0, sums, blocks, near, far, 0, count)
             write_experts(args, expert, pairs, count, first, lanes, sums, 4 * lanes)
 
     return by_strips

@@ -34,6 +34,7 @@ NARROW_TOKENS = 3
 DIRECT_TOKENS = 16 if LANES > NARROW else 8
 NARROW_PIECES = (2, 1)
 WIDE_PIECES = (8, 4, 1) if LANES > NARROW else (4, 1)
+NEAR, FAR = 256, 8192  # bytes beyond the next strip's of what is asked for while a strip is read
 
 # Scratch of one thread: the panel, rows as `unpack` leaves them, then float32 sums (token, strip,
 # lane). A record has at most 2 groups of scales and minima.
@@ -141,13 +142,24 @@ def _fill_by_row(fmt: Format, shape: PanelShape) -> Any:
     return fill
 
 
+@inline
+def lines_ahead(strip_end, end, following):
+    """The near and the far lines to ask for while the strip that ends at strip_end is read.
+
+    end: where the reading of these strips ends. following: where it goes on.
+    """
+    near, far = strip_end + NEAR, strip_end + FAR
+    beyond = following - end
+    return near if near < end else near + beyond, far if far < end else far + beyond
+
+
 def in_pieces(pieces, lanes, is_listed):
-    """run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens): one strip times
-    tokens t and up, as many at once as there is a function for.
+    """run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, near, far, t, tokens): one
+    strip times tokens t and up, as many at once as there is a function for.
     """
 
     @inline
-    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens):
+    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, near, far, t, tokens):
         pass
 
     for count in sorted(pieces):
@@ -159,13 +171,13 @@ def _before(count, direct, sums_bytes, is_listed, rest):
     """Tokens in pieces of `count` while there are so many, then the rest."""
 
     @inline
-    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens):
+    def run(weight, row_bytes, first, last, x, x_bytes, sums, blocks, near, far, t, tokens):
         between = 8 if is_listed else x_bytes
         while t + count <= tokens:
             here, at = x + t * between, sums + t * sums_bytes
-            direct(weight, row_bytes, first, last, here, x_bytes, at, blocks)
+            direct(weight, row_bytes, first, last, here, x_bytes, at, blocks, near, far)
             t += count
-        rest(weight, row_bytes, first, last, x, x_bytes, sums, blocks, t, tokens)
+        rest(weight, row_bytes, first, last, x, x_bytes, sums, blocks, near, far, t, tokens)
 
     return run
 

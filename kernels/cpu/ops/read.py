@@ -12,7 +12,7 @@ from numba.core import types
 from edgellm.kernels.cpu.layout import LINE
 from edgellm.kernels.cpu.ops.common import split
 from edgellm.kernels.cpu.simd import pointer, sum_lanes_i32
-from edgellm.kernels.cpu.vectors import I32, fixed_intrinsic, i32x8, prefetch
+from edgellm.kernels.cpu.vectors import I32, ONCE, fixed_intrinsic, i32x8, prefetch
 
 AHEAD = 64 * LINE  # asked for before it is read; what the processor does by itself is slower
 
@@ -20,7 +20,7 @@ AHEAD = 64 * LINE  # asked for before it is read; what the processor does by its
 @fixed_intrinsic(i32x8, types.int64)
 def line_sum(b: Any, address: Any) -> Any:
     """One line's two vectors of int32, added; the line AHEAD bytes later is asked for."""
-    prefetch(b, b.add(address, address.type(AHEAD)), 1)
+    prefetch(b, b.add(address, address.type(AHEAD)), ONCE)
     line = b.inttoptr(address, i32x8.llvm.as_pointer())
     halves = [b.load(b.gep(line, [I32(half)])) for half in range(2)]
     for half in halves:

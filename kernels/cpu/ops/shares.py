@@ -5,7 +5,7 @@ Small ops are not worth it: what is asked for ahead would often be somebody else
 """
 
 from edgellm.kernels.cpu.atomics import atomic_add
-from edgellm.kernels.cpu.layout import CLAIMED, FREE_PART, LARGE_BYTES
+from edgellm.kernels.cpu.layout import CLAIMED, FREE_PART, LARGE_BYTES, NEXT_BYTES, NEXT_WEIGHT
 from edgellm.kernels.cpu.ops.common import inline, split
 from edgellm.kernels.cpu.simd import offset
 
@@ -33,16 +33,27 @@ def next_share(args, units, size, threads):
     return own + begin, own + end
 
 
+@inline
+def next_reading(args, size, thread, threads, end):
+    """Where a thread reads weights after its first share of an op's, which ends at `end`.
+
+    size: bytes of the op's weights. Of a large one further pieces come, which nobody knows yet.
+    """
+    if args[NEXT_WEIGHT - 1] == 0 or (threads > 1 and size >= LARGE_BYTES):
+        return end
+    return args[NEXT_WEIGHT - 1] + split(args[NEXT_BYTES - 1], thread, threads)[0]
+
+
 def in_shares(run):
-    """share(args, step, thread, threads, units, size): run(args, step, thread, begin, end) on parts
-    of an op's units until none is left. size: bytes of all units.
+    """share(args, step, thread, threads, units, size): run(args, step, thread, threads, begin, end)
+    on parts of an op's units until none is left. size: bytes of all units.
     """
 
     @inline
     def share(args, step, thread, threads, units, size):
         begin, end = first_share(units, size, thread, threads)
         while True:
-            run(args, step, thread, begin, end)
+            run(args, step, thread, threads, begin, end)
             begin, end = next_share(args, units, size, threads)
             if begin == end:
                 break
