@@ -22,7 +22,7 @@ from edgellm.server.responses_items import (
     text_part,
 )
 from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, typed_server_sent
-from edgellm.types import Message
+from edgellm.types import Message, Messages
 
 _RENAMED = {**RENAMED, "max_output_tokens": "max_tokens"}
 _NOT_SAMPLING = {"logprobs", "n", "stop"}
@@ -41,13 +41,14 @@ _ECHO_DEFAULTS: Mapping[str, Any] = {
 
 
 async def responses(call: Call) -> Reply:
-    chat = await _prepare(call)
+    said = _said_so_far(call)
+    chat = await _prepare(call, said)
     if f.read(call.fields, "stream", bool, False):
-        return Stream(partial(_events, call, chat), typed_server_sent, EVENTS, _stream_error)
+        return Stream(partial(_events, call, said, chat), typed_server_sent, EVENTS, _stream_error)
     (answer,) = await chat.collect(call.service)
     output = list(_output(answer, _status(answer)))
     response = _response(call, chat, new_id("resp_"), _status(answer), output, answer)
-    _keep(call, response, answer)
+    _keep(call, said, response, answer)
     return response
 
 
@@ -82,7 +83,7 @@ def _found(call: Call) -> Kept:
 
 
 async def input_tokens(call: Call) -> Reply:
-    chat = await _prepare(call)
+    chat = await _prepare(call, _said_so_far(call))
     return {"object": "response.input_tokens", "input_tokens": len(chat.request.prompt)}
 
 
@@ -90,8 +91,8 @@ def _stream_error(failure: Failure) -> Mapping[str, Any]:
     return {"type": "error", **openai_error(failure)["error"]}
 
 
-async def _prepare(call: Call) -> Chat:
-    messages = joined([*_said_before(call), *messages_of(call.fields)])
+async def _prepare(call: Call, said: Messages) -> Chat:
+    messages = list(said)
     instructions = f.read(call.fields, "instructions", str)
     if instructions:
         messages.insert(0, {"role": "system", "content": instructions})
@@ -122,7 +123,12 @@ def _tools(call: Call) -> Tools:
     return read_tools(functions, call.fields.get("tool_choice"), is_parallel)
 
 
-def _said_before(call: Call) -> tuple[Message, ...]:
+def _said_so_far(call: Call) -> Messages:
+    """The conversation up to the answer, without instructions."""
+    return joined([*_said_before(call), *messages_of(call.fields)])
+
+
+def _said_before(call: Call) -> Messages:
     """The conversation that the request goes on from."""
     previous = f.read(call.fields, "previous_response_id", str)
     if previous is None:
@@ -137,7 +143,7 @@ def _said_before(call: Call) -> tuple[Message, ...]:
     return kept.messages
 
 
-def _keep(call: Call, response: Mapping[str, Any], answer: Answer) -> None:
+def _keep(call: Call, said: Messages, response: Mapping[str, Any], answer: Answer) -> None:
     """Keeps a response for requests that go on from it, unless `store` is false."""
     if not f.read(call.fields, "store", bool, True):
         return
@@ -149,13 +155,12 @@ def _keep(call: Call, response: Mapping[str, Any], answer: Answer) -> None:
         }
         for part in answer.calls.values()
     ]
-    said: dict[str, Any] = {"role": "assistant", "content": answer.content}
+    latest: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if calls:
-        said["tool_calls"] = calls
+        latest["tool_calls"] = calls
     if answer.reasoning:
-        said["reasoning_content"] = answer.reasoning
-    messages = (*_said_before(call), *messages_of(call.fields), said)
-    call.service.responses.keep(response["id"], Kept(messages, response))
+        latest["reasoning_content"] = answer.reasoning
+    call.service.responses.keep(response["id"], Kept((*said, latest), response))
 
 
 def _response(
@@ -212,7 +217,7 @@ def _output(answer: Answer, status: str) -> Iterator[dict[str, Any]]:
         yield function_call(new_id("fc_"), status, part, part.id or new_id("call_"))
 
 
-async def _events(call: Call, chat: Chat, put: Put) -> None:
+async def _events(call: Call, said: Messages, chat: Chat, put: Put) -> None:
     """The events of a response, numbered."""
     response_id, items, numbers = new_id("resp_"), Items(), count()
 
@@ -233,7 +238,7 @@ async def _events(call: Call, chat: Chat, put: Put) -> None:
     for event in items.end(status):
         say(event)
     response = _response(call, chat, response_id, status, items.done, answer)
-    _keep(call, response, answer)
+    _keep(call, said, response, answer)
     say({"type": f"response.{status}", "response": response})
 
 

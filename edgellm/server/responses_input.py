@@ -59,17 +59,18 @@ def _messages(item: Mapping[str, Any], where: str) -> list[Message]:
     """The message that an item stands for, if any."""
     match item.get("type", "message"):
         case "message":
-            return [{"role": item.get("role"), "content": _text(item.get("content"), where)}]
+            return [{"role": item.get("role"), "content": _text(item.get("content"), f"{where}.content")}]
         case "function_call":
             function = {"name": item.get("name"), "arguments": item.get("arguments") or "{}"}
             call = {"id": item.get("call_id"), "type": "function", "function": function}
             return [{"role": "assistant", "content": "", "tool_calls": [call]}]
         case "function_call_output":
-            text = item.get("output")
-            content = text if isinstance(text, str) else json.dumps(text)
+            output = item.get("output")
+            is_text = output is None or isinstance(output, str | list)
+            content = _text(output, f"{where}.output") if is_text else json.dumps(output)
             return [{"role": "tool", "tool_call_id": item.get("call_id"), "content": content}]
         case "reasoning":
-            thought = _text(item.get("content") or "", where)
+            thought = _text(item.get("content") or "", f"{where}.content")
             return [{"role": "assistant", "reasoning_content": thought}] if thought else []
         case "item_reference":
             return []
@@ -82,5 +83,5 @@ def _text(content: Any, where: str) -> str:
     parts = content if isinstance(content, list) else []
     texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
     if not parts or not all(isinstance(text, str) for text in texts):
-        raise RequestError(f"{where}.content holds what is no text: only text can be read", "input")
+        raise RequestError(f"{where} holds what is no text: only text can be read", "input")
     return "\n".join(text for text in texts if text)

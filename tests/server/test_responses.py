@@ -1,10 +1,14 @@
 """OpenAI's responses API beyond one answer: what is kept, and what an input of items means."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import openai
 import pytest
 
+from edgellm.errors import RequestError
 from edgellm.server.kept_responses import Kept, KeptResponses
 from edgellm.server.responses_input import joined, messages_of
 from tests.mock_model import MockModel, make_manager, says
@@ -40,6 +44,25 @@ def test_a_request_goes_on_from_a_response(server: Running) -> None:
             client.responses.retrieve(passed.id)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_one_before_may_go_while_the_answer_is_written(tmp_path: Path, stream: bool) -> None:
+    known: list[KeptResponses] = []
+    write = says("Yes.")
+
+    def forgetful(tokens: list[int], num_prompt_tokens: int) -> npt.NDArray[np.float32]:
+        for responses in known:
+            responses.forget("resp_1")
+        return write(tokens, num_prompt_tokens)
+
+    with running(make_manager(MockModel(forgetful)), tmp_path) as server:
+        known.append(server.service.responses)
+        known[0].keep("resp_1", Kept(({"role": "user", "content": "One?"},), {}))
+        fields = {"input": "Two?", "previous_response_id": "resp_1", "stream": stream}
+        status, said = server.ask("POST", "/v1/responses", fields)
+        assert status == 200 and known[0].find("resp_1") is None
+        assert "Yes." in str(said) and "no more" not in str(said)
+
+
 def test_the_events_of_a_stream(server: Running) -> None:
     with openai.OpenAI(base_url=f"{server.tcp}/v1", api_key="none") as client:
         events = list(client.responses.create(model="m", input="?", temperature=0, stream=True))
@@ -58,6 +81,10 @@ def test_items_of_one_turn_are_one_message() -> None:
     thought = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
     said = {"role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
     result = {"type": "function_call_output", "call_id": "a", "output": "21"}
+    parts = {**result, "output": [{"type": "input_text", "text": "21"}]}
+    assert messages_of({"input": [parts]}) == messages_of({"input": [result]})
+    with pytest.raises(RequestError, match=r"input\[0\]\.output holds what is no text"):
+        messages_of({"input": [{**result, "output": [{"type": "input_image"}]}]})
     asked = {"role": "user", "content": "Why?"}
     found = messages_of({"input": [asked, thought, said, call("a"), call("b"), result]})
     assert [message["role"] for message in found] == ["user", "assistant", "tool"]
