@@ -62,7 +62,8 @@ class _Told:
 
 @dataclass(frozen=True)
 class _Job:
-    """One prompt to answer. cut: tokens that did not fit, by what they belong to."""
+    """One prompt to answer. index: of its first answer. cut: tokens that did not fit, by what they
+    belong to."""
 
     index: int
     info: ModelInfo
@@ -131,7 +132,10 @@ async def _reply(
     limits, slot = limits_of(call, params), slot_of(call.fields, info)
     requests = [request_for(call, info, prompt, params) for prompt in prompts]
     told = _told(call, params)
-    jobs = [_Job(i, info, request, limits, slot, cut, told) for i, request in enumerate(requests)]
+    jobs = [
+        _Job(i * params.n, info, request, limits, slot, cut, told)
+        for i, request in enumerate(requests)
+    ]
     if f.read(call.fields, "stream", bool, False):
         return Stream(partial(_chunks, call, jobs), server_sent, EVENTS, llama_cpp_error)
     found = []

@@ -256,6 +256,13 @@ def test_a_hole_of_the_completions_route(server: Running) -> None:
         assert server.ask("POST", "/v1/completions", asked)[0] == 400
 
 
+def test_every_answer_has_an_index_of_its_own(server: Running) -> None:
+    fields = {"prompt": ["a", "b"], "n_cmpl": 2, "n_predict": 1}
+    assert [one["index"] for one in ask(server, "/completion", **fields)] == [0, 1, 2, 3]
+    ends = [one for one in streamed(server, "/completion", **fields) if one["stop"]]
+    assert sorted(one["index"] for one in ends) == [0, 1, 2, 3]
+
+
 def test_long_prompts_are_no_dead_connections(tmp_path: Path) -> None:
     """Comments go out while nothing else does; clients skip them."""
     manager = make_manager(MockModel(says("ok"), delay=0.6))
