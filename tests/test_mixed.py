@@ -11,7 +11,9 @@ pytest.importorskip("pyopencl", reason="the test extra installs pyopencl and PoC
 
 import edgellm
 from edgellm.errors import BackendError, OutOfDeviceMemory, RequestError
-from edgellm.kernels.opencl import devices
+from edgellm.kernels.batch import Batch
+from edgellm.kernels.opencl import devices, executable as executables
+from edgellm.kernels.opencl.executable import Executable
 from tests.gguf_writer import Tensor
 from tests.models.recipes.parts import VOCAB
 from tests.models.tiny import write_tiny
@@ -55,6 +57,27 @@ def test_a_split_model_answers_the_same_in_pieces(file: Path) -> None:
 def test_no_layer_on_the_device_is_the_processor_alone(file: Path) -> None:
     got = logits(file, backend="opencl", gpu_layers=0)
     np.testing.assert_array_equal(got, logits(file, backend="cpu"))
+
+
+def test_greedy_steps_are_begun_ahead(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two are in flight then; the answer is the one of steps that wait for each other."""
+    params = edgellm.SamplingParams(temperature=0, max_tokens=64, ignore_eos=True)
+    begin, begun = Executable._enqueue_ahead, 0
+
+    def counted(executable: Executable, batch: Batch) -> object:
+        nonlocal begun
+        step = begin(executable, batch)
+        begun += step is not None
+        return step
+
+    monkeypatch.setattr(Executable, "_enqueue_ahead", counted)
+    with edgellm.load(str(file), backend="opencl", context_length=128) as model:
+        ahead = model.complete(IDS, params).token_ids
+        assert begun > params.max_tokens // 2
+        monkeypatch.setattr(executables, "_TRUSTED_AFTER", params.max_tokens)
+        begun = 0
+        assert model.complete(IDS, params).token_ids == ahead
+        assert begun == 0
 
 
 def test_a_device_that_is_not_there(file: Path) -> None:

@@ -1,5 +1,6 @@
 """The OpenCL devices of this machine, and how kernels are cut for each."""
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ import pyopencl as cl
 
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.opencl.drivers import platforms
-from edgellm.kernels.opencl.variant import CPU, GPU, Tile, Variant
+from edgellm.kernels.opencl.variant import CPU, GPU, Dot4, Tile, Variant
 
 # What a device may have, by the extensions that offer it. Kernels need none of it.
 _FEATURES = {
@@ -172,12 +173,18 @@ def _extensions(device: Any) -> set[str]:
     return extensions
 
 
+_AMD_CHIP = re.compile(r"gfx(?P<generation>9|1\d)[0-9a-f]{2}\b")
+
+
 def _with_extensions(variant: Variant, device: Any) -> Variant:
     extensions = _extensions(device)
     if "cl_khr_integer_dot_product" in extensions:
         variant = replace(variant, name="gpu-dot", dot4="khr")
     elif "cl_nv_device_attribute_query" in extensions and _compute_capability(device) >= (6, 1):
         variant = replace(variant, name="gpu-dp4a", dot4="ptx")
+    elif "cl_amd_device_attribute_query" in extensions and (chip := _AMD_CHIP.match(device.name)):
+        generation: Dot4 = "gfx11" if int(chip["generation"]) >= 11 else "gfx9"
+        variant = replace(variant, name=f"gpu-{generation}", dot4=generation)
     if {"cl_khr_subgroups", "cl_khr_subgroup_shuffle"} <= extensions:
         variant = replace(variant, shuffles="khr")
     elif "cl_intel_subgroups" in extensions:

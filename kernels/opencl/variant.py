@@ -6,9 +6,7 @@ Knows nothing of OpenCL's host side. Part of the numerics: another variant may g
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Dot4 = Literal["none", "khr", "ptx", "avx2"]
-
-
+Dot4 = Literal["none", "khr", "ptx", "gfx9", "gfx11", "avx2"]
 Shuffles = Literal["none", "khr", "intel"]
 
 
@@ -38,14 +36,15 @@ class Variant:
     strip_rows: matrix rows that lie side by side, `vector` of them to a work-item. slices: parts
     of a row's columns, a work-item each. group: work-items that share a norm or a head; a power
     of two. items: work-items of a group in ops that treat each number alone. dot4: how four bytes
-    are multiplied at once; "avx2" is for vectors of 8. inlines_itself: OpenCL's own functions are
-    real calls here, so that vectors are loaded, stored and fused without them. ahead: bytes of a
-    matrix between what is read and what is asked for already; 0 where no caches want that. tokens:
-    rows of x that a product takes at once, ascending from 1. tiles: for more of them, ascending;
-    none where the device has no local memory that is faster than its other. pairs: of a row and a
-    head, whose attention a group computes at most. split_rows: up to how many rows a step's
-    attention is computed by a group for each tile of keys, where there are several. candidates: so
-    many of the best logits of a row may cross the bus instead of all; a power of two.
+    are multiplied at once; "avx2" is for vectors of 8, "ptx" for NVIDIA's GPUs, generations for
+    AMD's. inlines_itself: OpenCL's own functions are real calls here, so that vectors are loaded,
+    stored and fused without them. ahead: bytes of a matrix between what is read and what is asked
+    for already; 0 where no caches want that. tokens: rows of x that a product takes at once,
+    ascending from 1. tiles: for more of them, ascending; none where the device has no local memory
+    that is faster than its other. pairs: of a row and a head, whose attention a group computes at
+    most. split_rows: up to how many rows a step's attention is computed by a group for each tile of
+    keys, where there are several. candidates: so many of the best logits of a row may cross the bus
+    instead of all; a power of two.
     """
 
     name: str
@@ -105,6 +104,11 @@ _DOT4 = {
     return result;
 }
 """,
+    # Which of a generation's chips have it the driver's compiler knows: it refuses the others.
+    "gfx9": "#define DOT4(q, x, sum) __builtin_amdgcn_sdot4(as_int(q), as_int(x), sum, false)\n",
+    "gfx11": """#define DOT4(q, x, sum) \\
+    __builtin_amdgcn_sudot4(true, as_int(q), true, as_int(x), sum, false)
+""",
 }
 # read_lane(value, distance): the number of the work-item that far away in a subgroup.
 _SHUFFLES = {
@@ -142,6 +146,7 @@ def header(variant: Variant, vector: int) -> str:
         halves = "half_bits(convert_uintV(loadV((__global const ushort *)(p))))"
     lines.append(f"#define load_halves(p) {halves}")
     lines += [_load_and_store(kind, space, vector, variant) for kind, space in _MEMORY]
+    lines += _ALIGNED if variant.inlines_itself else _ALIGNED_WIDE
     lines += [_fused(kind, variant) for kind in ("float", "floatV")[: min(2, vector)]]
     if vector == 1:
         lines += ["#define SUM_OF(x) (x)", "#define MAX_OF(x) (x)", "#define IOTA 0"]
@@ -164,7 +169,7 @@ def header(variant: Variant, vector: int) -> str:
             "#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
             f"#define HALVES(bits) convert_float{size}(as_half{size}(convert_ushort{size}(bits)))",
         ]
-    if variant.dot4 in ("khr", "ptx"):
+    if variant.dot4 not in ("none", "avx2"):
         each = _each("DOT4((q)%, x, (sum)%)", vector)
         lines += ["#define HAS_DOT4", f"#define DOT4V(q, x, sum) ((intV)({each}))"]
     return "\n".join(lines) + "\n"
@@ -174,6 +179,7 @@ def _each(text: str, vector: int) -> str:
     return ", ".join(text.replace("%", part) for part in _COMPONENTS[vector])
 
 
+_HEAD = "static inline __attribute__((overloadable))"
 # What kernels load whole vectors from and store them to.
 _MEMORY = [("float", space) for space in ("__global", "__local", "__private")]
 _MEMORY += [("uint", "__local"), *((kind, "__global") for kind in ("uint", "ushort", "uchar"))]
@@ -186,10 +192,18 @@ def _load_and_store(kind: str, space: str, vector: int, variant: Variant) -> str
     load, store = f"return *{place.replace(space, f'{space} const', 1)};", f"*{place} = value;"
     if not variant.inlines_itself and vector > 1:
         alike, load, store = "", f"return vload{vector}(0, p);", f"vstore{vector}(value, 0, p);"
-    head = "static inline __attribute__((overloadable))"
     return f"""{alike}
-{head} {kind}V loadV({space} const {kind} *p) {{ {load} }}
-{head} void storeV({kind}V value, {space} {kind} *p) {{ {store} }}"""
+{_HEAD} {kind}V loadV({space} const {kind} *p) {{ {load} }}
+{_HEAD} void storeV({kind}V value, {space} {kind} *p) {{ {store} }}"""
+
+
+# The same for words at whole vectors, which GPUs read at once where the type says so.
+_ALIGNED = ["#define load_aligned loadV", "#define store_aligned storeV"]
+_ALIGNED_WIDE = [
+    f"""{_HEAD} uintV load_aligned({space} const uint *p) {{ return *({space} const uintV *)p; }}
+{_HEAD} void store_aligned(uintV value, {space} uint *p) {{ *({space} uintV *)p = value; }}"""
+    for space in ("__global", "__local")
+]
 
 
 def _fused(kind: str, variant: Variant) -> str:
@@ -197,10 +211,7 @@ def _fused(kind: str, variant: Variant) -> str:
     body = "return fma(a, b, c);"
     if variant.inlines_itself:
         body = "\n#pragma OPENCL FP_CONTRACT ON\nreturn a * b + c;\n"
-    return (
-        "static inline __attribute__((overloadable)) "
-        f"{kind} fused({kind} a, {kind} b, {kind} c) {{ {body} }}"
-    )
+    return f"{_HEAD} {kind} fused({kind} a, {kind} b, {kind} c) {{ {body} }}"
 
 
 def _reduction(name: str, pair: str, vector: int) -> str:

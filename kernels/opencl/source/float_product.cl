@@ -14,13 +14,13 @@ typedef uint XPiece;
 static inline void widen(__global const uchar *strip, int unit, int lane, __local uint *to)
 {
     strip += (size_t)unit * TYPE_SIZE * STRIP + TYPE_SIZE * V * lane;
-    storeV(as_uintV(LOAD_WEIGHT(strip)), to);
+    store_aligned(as_uintV(LOAD_WEIGHT(strip)), to);
 }
 
 static inline void add_unit(floatV *acc, __local const uint *weights, __local const uint *x,
                             int between)
 {
-    floatV weight = as_floatV(loadV(weights));
+    floatV weight = as_floatV(load_aligned(weights));
     UNROLL
     for (int t = 0; t < ITEM_TOKENS; t++)
         acc[t] = fused(weight, (floatV)(as_float(x[t * between])), acc[t]);

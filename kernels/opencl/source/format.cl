@@ -22,7 +22,7 @@ static inline Source source_of(__global const uchar *strip, int block, int lane)
     return src;
 }
 
-#define WORD(i) loadV((__global const uint *)(src.words + 4 * STRIP * (i)))
+#define WORD(i) load_aligned((__global const uint *)(src.words + 4 * STRIP * (i)))
 #define ODD_HALF convert_uintV(loadV((__global const ushort *)src.odd))
 #define ODD_BYTE convert_uintV(loadV(src.odd))
 #define BYTE(word, i) ((word) >> (uint)(8 * (i)) & 255u)

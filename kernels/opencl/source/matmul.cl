@@ -14,15 +14,14 @@ static inline floatV sum_of_slices(__local float *parts, int t, int lane)
     return sum;
 }
 
-// Computes acc for rows of x at words at[0..TOKENS]; true for the work-items that have results.
-static inline bool strip_products(floatV *acc, __global const uchar *strip,
+// Computes acc for rows of x at words at[0..TOKENS], and all slices' parts of it.
+static inline void strip_products(floatV *acc, __global const uchar *strip,
                                   __global const XType *x, const uint *at, int columns,
                                   __local float *parts)
 {
     int lane = get_local_id(0), blocks = columns / BLOCK_SIZE;
 #if SLICES == 1
     add_products(acc, strip, x, at, lane, 0, blocks);
-    return true;
 #else
     int slice = get_local_id(1);
     add_products(acc, strip, x, at, lane, blocks * slice / SLICES, blocks * (slice + 1) / SLICES);
@@ -30,13 +29,17 @@ static inline bool strip_products(floatV *acc, __global const uchar *strip,
     for (int t = 0; t < TOKENS; t++)
         storeV(acc[t], parts + (slice * TOKENS + t) * STRIP + V * lane);
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (slice == 0)
-        UNROLL
-        for (int t = 0; t < TOKENS; t++)
-            acc[t] = sum_of_slices(parts, t, lane);
-    return slice == 0;
 #endif
 }
+
+// The results that a work-item has: those of rows FIRST_RESULT to TOKENS of x, SLICES apart.
+#if SLICES == 1
+#define FIRST_RESULT 0
+#define RESULT(t) acc[t]
+#else
+#define FIRST_RESULT get_local_id(1)
+#define RESULT(t) sum_of_slices(parts, t, get_local_id(0))
+#endif
 
 __kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
 void matmul(__global const int *step, __global const XType *x, __global const float *residual,
@@ -55,13 +58,12 @@ void matmul(__global const int *step, __global const XType *x, __global const fl
     for (int t = 0; t < TOKENS; t++)
         at[t] = (uint)smaller(first + t, tokens - 1) * X_ROW(columns);
     floatV acc[TOKENS];
-    if (!strip_products(acc, strip_of(own, columns), x, at, columns, parts))
-        return;
+    strip_products(acc, strip_of(own, columns), x, at, columns, parts);
     int row = own.strip * STRIP + V * get_local_id(0);
     if (row >= own.rows)
         return;
-    for (int t = 0; t < TOKENS && first + t < tokens; t++)
-        finish(acc[t], own, residual, row, first + t);
+    for (int t = FIRST_RESULT; t < TOKENS && first + t < tokens; t += SLICES)
+        finish(RESULT(t), own, residual, row, first + t);
 }
 
 #if TOKENS == 1
@@ -84,16 +86,14 @@ void moe_matmul(__global const int *step, __global const XType *x, __global cons
     int strips = (rows + STRIP - 1) / STRIP;
     uint at = (uint)(token * parts_of_x + (parts_of_x > 1 ? rank : 0)) * X_ROW(columns);
     size_t strip_bytes = (size_t)(columns / BLOCK_SIZE * TYPE_SIZE) * STRIP;
-    floatV acc;
-    if (!strip_products(&acc, weight + (expert * strips + strip) * strip_bytes, x, &at, columns,
-                        parts))
-        return;
+    floatV acc[1];
+    strip_products(acc, weight + (expert * strips + strip) * strip_bytes, x, &at, columns, parts);
     int row = strip * STRIP + V * get_local_id(0);
-    if (row >= rows)
+    if (row >= rows || FIRST_RESULT)
         return;
     __global const float *own_bias = bias ? bias + expert * rows + row : 0;
     __global const float *own_scale = scale ? scale + expert : 0;
-    floatV value = finished(acc, own_bias, own_scale, rows - row);
+    floatV value = finished(RESULT(0), own_bias, own_scale, rows - row);
     store_head(value, rows - row, y + (size_t)(token * top_k + rank) * rows + row);
 }
 #endif

@@ -15,7 +15,7 @@
 
 #ifdef HAS_DOT4
 
-static inline intV dot(const uintV *q, X_SPACE const uint *x, int start)
+static inline intV dot(const uintV *q, __private const uint *x, int start)
 {
     intV sum = start;
     UNROLL
@@ -64,13 +64,14 @@ static inline intV sum_of_pairs(short2V pairs)
 static inline intV dot(const uintV *q, X_SPACE const uint *x, int start)
 {
     intV sum = start;
-    UNROLL
-    for (int i = 0; i < PART_WORDS; i += STEP) {
-        short2V part = 0;
-        UNROLL
-        for (int j = i; j < i + STEP; j++)
-            part += PAIRS_OF(q[j], x + X_WORDS * j);
-        sum += sum_of_pairs(part);
+    short2V part = 0;
+    UNROLL  // one loop: drivers keep arrays that inner loops read in memory
+    for (int i = 0; i < PART_WORDS; i++) {
+        part += PAIRS_OF(q[i], x + X_WORDS * i);
+        if (i % STEP == STEP - 1) {
+            sum += sum_of_pairs(part);
+            part = 0;
+        }
     }
     return sum;
 }
@@ -78,8 +79,18 @@ static inline intV dot(const uintV *q, X_SPACE const uint *x, int start)
 #endif
 
 static inline floatV add_group(floatV acc, const uintV *q, const floatV *scale, const floatV *low,
-                               X_SPACE const uint *x)
+                               X_SPACE const uint *record)
 {
+#ifdef HAS_DOT4  // by 16 bytes, as GPUs read best
+    uint x[RECORD];
+    UNROLL
+    for (int i = 0; i < RECORD; i += 4) {
+        uint4 piece = *(X_SPACE const uint4 *)(record + i);
+        x[i] = piece.s0, x[i + 1] = piece.s1, x[i + 2] = piece.s2, x[i + 3] = piece.s3;
+    }
+#else
+    X_SPACE const uint *x = record;
+#endif
     float d = as_float(x[0]);
     UNROLL
     for (int j = 0; j < PARTS; j++) {
@@ -116,12 +127,12 @@ static inline void widen(__global const uchar *strip, int unit, int lane, __loca
     unpack(source_of(strip, unit / GROUPS, lane), unit % GROUPS, q, scale, low);
     UNROLL
     for (int i = 0; i < 8; i++)
-        storeV(q[i], to + i * STRIP);
+        store_aligned(q[i], to + i * STRIP);
     UNROLL
     for (int j = 0; j < PARTS; j++) {
-        storeV(as_uintV(scale[j]), to + (8 + j) * STRIP);
+        store_aligned(as_uintV(scale[j]), to + (8 + j) * STRIP);
 #ifdef HAS_LOW
-        storeV(as_uintV(low[j]), to + (8 + PARTS + j) * STRIP);
+        store_aligned(as_uintV(low[j]), to + (8 + PARTS + j) * STRIP);
 #endif
     }
 }
@@ -133,12 +144,12 @@ static inline void add_unit(floatV *acc, __local const uint *weights, __local co
     floatV scale[PARTS], low[PARTS];
     UNROLL
     for (int i = 0; i < 8; i++)
-        q[i] = loadV(weights + i * STRIP);
+        q[i] = load_aligned(weights + i * STRIP);
     UNROLL
     for (int j = 0; j < PARTS; j++) {
-        scale[j] = as_floatV(loadV(weights + (8 + j) * STRIP));
+        scale[j] = as_floatV(load_aligned(weights + (8 + j) * STRIP));
 #ifdef HAS_LOW
-        low[j] = as_floatV(loadV(weights + (8 + PARTS + j) * STRIP));
+        low[j] = as_floatV(load_aligned(weights + (8 + PARTS + j) * STRIP));
 #endif
     }
     UNROLL

@@ -31,6 +31,8 @@ VARIANTS = {
     "spir64 dot": replace(GPU, dot4="khr", shuffles="khr", has_half=True),
     "spir64 intel": replace(GPU, dot4="none", shuffles="intel"),
     "nvptx64-nvidia-nvcl": replace(GPU, dot4="ptx"),
+    "amdgcn-amd-amdhsa gfx1030": replace(GPU, dot4="gfx9", has_half=True),
+    "amdgcn-amd-amdhsa gfx1100": replace(GPU, dot4="gfx11", has_half=True),
 }
 # What the front end does not know: Intel's functions, and integer dot products before clang 20.
 MORE = """
@@ -63,10 +65,11 @@ def check(text: str, name: str, folder: Path) -> None:
     source = folder / "source.cl"
     source.write_text(known + text)
     extensions = "-cl-ext=+cl_khr_fp16,+cl_khr_subgroups,+cl_khr_subgroup_shuffle"
+    chip = [f"-mcpu={way}"] if way.startswith("gfx") else []
     assert CLANG is not None
     done = subprocess.run(
         [CLANG, "-fsyntax-only", "-Werror", "-Wno-unused", "-Wno-unknown-pragmas", "-x", "cl",
-         f"-cl-std={language}", "-target", target, "-Xclang", "-finclude-default-header",
+         f"-cl-std={language}", "-target", target, *chip, "-Xclang", "-finclude-default-header",
          "-Xclang", extensions, str(source)],
         capture_output=True, text=True,
     )  # fmt: skip

@@ -23,6 +23,7 @@ from tests.kernels.cpu.programs import decoder, pack, storage, streams
 from tests.kernels.opencl.test_bits import check_products
 
 GPU, CPU = cl.device_type.GPU, cl.device_type.CPU
+AMD = "cl_amd_device_attribute_query"
 
 
 def device(name: str, kind: int = GPU, extensions: str = "", **more: Any) -> SimpleNamespace:
@@ -108,6 +109,11 @@ def test_drivers_that_are_missing_or_broken(
             ),
             "gpu",
         ),
+        (device("gfx90a:sramecc+:xnack-", GPU, AMD), "gpu-gfx9"),
+        (device("gfx1030", GPU, AMD), "gpu-gfx9"),
+        (device("gfx1201", GPU, AMD), "gpu-gfx11"),
+        (device("gfx803", GPU, AMD), "gpu"),
+        (device("Ellesmere", GPU, AMD), "gpu"),
     ],
 )
 def test_variants(found: Any, variant: str) -> None:
@@ -260,7 +266,7 @@ def test_what_is_wrong_with_a_device_is_reported(
 ) -> None:
     own = "edgellm.kernels.opencl.backend"
     monkeypatch.setattr(f"{own}.found", lambda: [backend._context.device])
-    assert re.search(r"^0: .* \w+ kernels\)$", report()[0])
+    assert re.search(r"^0: .* [\w-]+ kernels\)$", report()[0])
 
     def check(context: Context) -> None:
         raise BackendError("cannot build probe.cl\n\n  1:2: error: no such thing\n  error: more")
