@@ -72,11 +72,12 @@ class LocalClient:
         It is called as soon as an event is here, from the loop itself: no task is woken for each.
         An error of its own ends the request as well.
         """
-        over, failures, unfinished = asyncio.Event(), list[Exception](), request.params.n
+        over = asyncio.get_running_loop().create_future()
+        failures, unfinished = list[Exception](), request.params.n
 
         def arrive(event: TokenEvent | Exception) -> None:
             nonlocal unfinished
-            if over.is_set():
+            if over.done():
                 return
             try:
                 if isinstance(event, Exception):
@@ -86,15 +87,15 @@ class LocalClient:
             except Exception as error:
                 failures.append(error)
             if failures or not unfinished:
-                over.set()
+                over.set_result(None)
 
         try:
             async with self._running(request, arrive):
-                await over.wait()
+                await over
                 if failures:
                     raise failures[0]
         finally:
-            over.set()  # `take` is not called any more
+            over.cancel()  # `take` is not called any more
 
     def after_events(self, action: Callable[[], None]) -> None:
         """Has `action` called in this loop once all events that are there have been taken."""

@@ -26,7 +26,7 @@ class Limits:
     indent: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Step:
     """One event of an answer and what its text makes certain."""
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from edgellm.server.failures import Failure, Refusal
@@ -105,7 +106,7 @@ class TextFrame:
         self._before, self._after = frame(part(mark)).split(f'"{mark}"'.encode())
 
     def __call__(self, text: str) -> bytes:
-        return b"%b%b%b" % (self._before, to_json(text).encode(), self._after)
+        return b"%b%b%b" % (self._before, encode_basestring_ascii(text).encode(), self._after)
 
 
 def json_line(part: Any) -> bytes:
