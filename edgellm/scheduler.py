@@ -144,11 +144,15 @@ class Scheduler:
             raise RuntimeError("there is work, and no step can be planned")
         return planned
 
-    def make_room(self, chunks: Iterable[Chunk], count: int) -> bool:
-        """Gives each of these `count` tokens' room where free blocks are plenty."""
-        each = self.limits.blocks_of(count) + 1
-        if any(pool.num_free < each * len(self.running) for pool in self.tables.pools):
-            return False
+    def make_room(self, chunks: list[Chunk], count: int) -> bool:
+        """Gives each of these room for `count` tokens where that leaves every one a block."""
+        for group, pool in enumerate(self.tables.pools):
+            due = 0
+            for sequence in (chunk.sequence for chunk in chunks):
+                total = self.limits.blocks_of(sequence.num_computed_tokens + count)
+                due += max(0, total - len(sequence.block_tables[group]))
+            if due + len(self.running) > pool.num_free:
+                return False
         return all(self.tables.make_room(chunk.sequence, count) for chunk in chunks)
 
     def decode_seconds(self, rows: int) -> float:

@@ -17,29 +17,39 @@ _KINDS: Mapping[Filter, int] = {
 }
 
 
-def draw_records(draws: Draws) -> tuple[Int64, Int64]:
-    """A record for each sequence, (sequences, WORDS), and where tokens will be, (sequences, steps).
+class DrawRecords:
+    """A record for each sequence, `array` (sequences, WORDS); written anew where others draw."""
 
-    ValueError for more than a record has room for.
-    """
-    if len(draws.each) > words.MOST_ROWS:
-        raise ValueError(f"{len(draws.each)} sequences: at most {words.MOST_ROWS} draw in one step")
-    tokens = np.zeros((len(draws.each), draws.steps), np.int64)
-    records = np.zeros((len(draws.each), words.WORDS), np.int64)
-    for record, draw, place in zip(records, draws.each, tokens, strict=True):
-        record[words.IDS] = place.ctypes.data
-        record[words.STEPS] = draws.steps
-        _describe(draw, record)
-    return records, tokens
+    def __init__(self) -> None:
+        self.array = np.zeros((0, words.WORDS), np.int64)
+        self._each: tuple[Draw, ...] = ()
+
+    def begin(self, draws: Draws) -> Int64:
+        """Where the tokens will be, (sequences, steps).
+
+        ValueError for more than a record has room for.
+        """
+        if draws.each != self._each:
+            self.array, self._each = _described(draws.each), draws.each
+        tokens = np.zeros((len(draws.each), draws.steps), np.int64)
+        self.array[:, words.IDS] = tokens.ctypes.data + np.arange(len(tokens)) * tokens.strides[0]
+        self.array[:, words.STEPS] = draws.steps
+        self.array[:, words.DRAWN] = 0
+        return tokens
 
 
-def _describe(draw: Draw, record: Int64) -> None:
-    record[words.SOUGHT : words.SEED] = draw.sought, draw.kept, draw.min_keep
-    record[words.SEED : words.SEED + 1].view(np.uint64)[0] = draw.seed
-    record[words.SAMPLE_INDEX] = draw.sample_index
-    record[words.NUM_FILTERS] = len(draw.filters)
-    for place, (name, number) in enumerate(draw.filters):
-        record[words.FILTERS + place] = _KINDS[name]
-        record[words.NUMBERS :].view(np.float64)[place] = number
-    record[words.NUM_BANNED] = len(draw.banned)
-    record[words.BANNED : words.BANNED + len(draw.banned)] = draw.banned
+def _described(each: tuple[Draw, ...]) -> Int64:
+    if len(each) > words.MOST_ROWS:
+        raise ValueError(f"{len(each)} sequences: at most {words.MOST_ROWS} draw in one step")
+    records = np.zeros((len(each), words.WORDS), np.int64)
+    for record, draw in zip(records, each, strict=True):
+        record[words.SOUGHT : words.SEED] = draw.sought, draw.kept, draw.min_keep
+        record[words.SEED : words.SEED + 1].view(np.uint64)[0] = draw.seed
+        record[words.SAMPLE_INDEX] = draw.sample_index
+        record[words.NUM_FILTERS] = len(draw.filters)
+        for place, (name, number) in enumerate(draw.filters):
+            record[words.FILTERS + place] = _KINDS[name]
+            record[words.NUMBERS :].view(np.float64)[place] = number
+        record[words.NUM_BANNED] = len(draw.banned)
+        record[words.BANNED : words.BANNED + len(draw.banned)] = draw.banned
+    return records

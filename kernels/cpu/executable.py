@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgellm.kernels.batch import Batch, Float32, Int64
 from edgellm.kernels.cpu import layout
-from edgellm.kernels.cpu.draw_records import draw_records
+from edgellm.kernels.cpu.draw_records import DrawRecords
 from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.lower import lower
 from edgellm.kernels.cpu.memory import aligned_bytes
@@ -38,6 +38,7 @@ class Executable:
         self._parts = zeros((layout.PARTS_BYTES,), np.uint8)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
         self._step_address = self._step.ctypes.data
+        self._draws = DrawRecords()
         self._capacity: dict[Rows, int] = {"tokens": 0, "outputs": 0}
         self._bound: Batch | None = None  # whose arrays the step record names
         self._held: dict[int, npt.NDArray[np.generic]] = {}
@@ -63,8 +64,8 @@ class Executable:
             self._bind(batch)
         if self._bound is None or not batch.num_tokens == batch.num_seqs == len(batch.logits_rows):
             raise ValueError("tokens are drawn where each sequence has one row, in arrays in order")
-        records, tokens = draw_records(draws)
-        self._step[layout.DRAWS] = records.ctypes.data
+        tokens = self._draws.begin(draws)
+        self._step[layout.DRAWS] = self._draws.array.ctypes.data
         self._team.run(self._table_address, len(self._table), self._step_address, draws.steps)
         return tokens
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from edgellm.config import cache_dir
 from edgellm.kernels.cpu import draw_words as words, layout
-from edgellm.kernels.cpu.draw_records import draw_records
+from edgellm.kernels.cpu.draw_records import DrawRecords
 from edgellm.kernels.cpu.memory import aligned_bytes
 from edgellm.kernels.cpu.objects import KERNEL_TYPE, Library
 from edgellm.kernels.draw import Draw, Draws
@@ -34,10 +34,11 @@ class Step:
         blocks = np.arange(40, dtype=np.int32) + 100 * np.arange(rows, dtype=np.int32)[:, None]
         self.tables = np.ascontiguousarray(np.stack([blocks, blocks + 7]))
         self.slots = np.zeros((2, rows), np.int64)
+        self.records = DrawRecords()
         self.scratch = aligned_bytes(threads * layout.SCRATCH_BYTES)
 
     def draw(self, draws: Draws) -> npt.NDArray[np.int64]:
-        records, tokens = draw_records(draws)
+        tokens = self.records.begin(draws)
         step = np.zeros(layout.STEP_WORDS, np.int64)
         step[layout.NUM_TOKENS] = step[layout.NUM_OUTPUTS] = step[layout.NUM_SEQS] = len(tokens)
         step[layout.BLOCKS_PER_SEQ] = self.tables.shape[2]
@@ -47,7 +48,7 @@ class Step:
             (layout.SLOT_MAPPING, self.slots),
             (layout.BLOCK_TABLES, self.tables),
             (layout.SCRATCH, self.scratch),
-            (layout.DRAWS, records),
+            (layout.DRAWS, self.records.array),
         ):
             step[word] = array.ctypes.data
         width = self.logits.shape[1]
@@ -118,7 +119,9 @@ def test_a_token_is_the_one_that_a_sampler_draws(
         for i in range(len(rows))
     ]
     step = Step(library, np.array(rows), position, threads)
-    tokens = step.draw(Draws(tuple(map(drawn_by, samplers)), 3))
+    draws = tuple(map(drawn_by, samplers))
+    step.records.begin(Draws(draws[::-1], 1))  # others drew before
+    tokens = step.draw(Draws(draws, 3))
     for row, sampler, own in zip(rows, samplers, tokens.tolist(), strict=True):
         if np.isneginf(row[[i for i in range(len(row)) if i not in biases]]).all():
             continue
@@ -150,4 +153,4 @@ def test_a_row_of_minus_infinity_has_a_best_logit_where_one_is_a_number(library:
 
 def test_a_record_has_room_for_so_much() -> None:
     with pytest.raises(ValueError, match="at most 256"):
-        draw_records(Draws((Draw(),) * 257, 1))
+        DrawRecords().begin(Draws((Draw(),) * 257, 1))
