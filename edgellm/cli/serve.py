@@ -134,6 +134,10 @@ def _settings(args: argparse.Namespace) -> Settings:
     keys = [*(args.api_key or ()), *filter(None, [os.environ.get(KEY_VARIABLE)])]
     if not all(keys):
         raise RequestError("an API key is empty: leave --api-key out, or give one", "api_key")
+    if any(key != key.strip() or not key.isprintable() for key in keys):
+        raise RequestError(
+            "an API key has blanks around it, or line ends: no request could bring it", "api_key"
+        )
     if args.max_requests < 1:
         raise RequestError(
             f"--max-requests is {args.max_requests}: at least 1 is expected", "max_requests"

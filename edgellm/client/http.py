@@ -43,13 +43,13 @@ def parse_address(text: str) -> Address:
         return Address(path=Path(text))
     try:
         parts = urlsplit(text)
-        port = parts.port
+        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
     except ValueError as error:
         raise RequestError(f"{text!r} is no address: {error}") from None
-    if not parts.hostname or parts.path.strip("/") or parts.query:
+    if not host or parts.path.strip("/") or parts.query:
         raise RequestError(f"{text!r} is no address: http://HOST:PORT is expected")
     tls = parts.scheme == "https"
-    return Address(host=parts.hostname, port=port or (443 if tls else 80), tls=tls)
+    return Address(host=host, port=port or (443 if tls else 80), tls=tls)
 
 
 class Response:
@@ -96,7 +96,8 @@ async def exchange(
 ) -> AsyncIterator[Response]:
     """Sends a request on a connection of its own; leaving the block closes the connection.
 
-    ConnectionFailed when nobody listens there, or what answers speaks no HTTP.
+    ConnectionFailed when nobody listens there, or what answers speaks no HTTP. RequestError for a
+    key that no header can hold.
     """
     if address.path is not None and not token_file.has_unix_sockets():
         told, api_key = token_file.read_token_file(address.path)
@@ -105,14 +106,19 @@ async def exchange(
     try:
         connection = h11.Connection(h11.CLIENT)
         headers = [
-            ("Host", address.name),
-            ("Content-Length", str(len(body))),
-            ("Content-Type", "application/json"),
-            ("Connection", "close"),
+            (b"Host", address.name.encode()),
+            (b"Content-Length", str(len(body)).encode()),
+            (b"Content-Type", b"application/json"),
+            (b"Connection", b"close"),
         ]
         if api_key is not None:
-            headers.append(("Authorization", f"Bearer {api_key}"))
-        request = h11.Request(method=method, target=target, headers=headers)
+            headers.append((b"Authorization", f"Bearer {api_key}".encode()))
+        try:
+            request = h11.Request(method=method, target=target, headers=headers)
+        except h11.LocalProtocolError:
+            raise RequestError(
+                "the API key has blanks around it, or line ends: leave them out", "api_key"
+            ) from None
         for event in (request, h11.Data(data=body), h11.EndOfMessage()):
             writer.write(connection.send(event) or b"")
         try:

@@ -59,7 +59,12 @@ def _messages(item: Mapping[str, Any], where: str) -> list[Message]:
     """The message that an item stands for, if any."""
     match item.get("type", "message"):
         case "message":
-            return [{"role": item.get("role"), "content": _text(item.get("content"), f"{where}.content")}]
+            return [
+                {
+                    "role": item.get("role"),
+                    "content": _text(item.get("content"), f"{where}.content"),
+                }
+            ]
         case "function_call":
             function = {"name": item.get("name"), "arguments": item.get("arguments") or "{}"}
             call = {"id": item.get("call_id"), "type": "function", "function": function}

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
         (["--host", "::"], "no API key is set"),
         (["--port", "1", "--socket", "s"], "leave one out"),
         (["--port", "0", "--api-key", ""], "API key is empty"),
+        (["--port", "0", "--api-key", "secret\n"], "API key has blanks around it"),
         (["--port", "65536"], "expected 0 to 65535"),
         (["--port=-1"], "expected 0 to 65535"),
         (["--max-requests", "0"], "--max-requests is 0"),

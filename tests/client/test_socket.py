@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from edgellm.client import Client, LocalClient, SocketClient
+from edgellm.client.http import parse_address
 from edgellm.errors import (
     CatalogError,
     ConnectionFailed,
@@ -208,6 +209,23 @@ def test_leaving_ends_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     both_ways(MockModel(says("ok")), tmp_path, body, Settings(any_path=True))
 
 
+def test_keys_that_fit_in_no_header_are_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        listener, settings = unix_listener(tmp_path / "s"), Settings(api_keys=("sécret",))
+        async with (
+            LocalClient(make_manager(MockModel(noise))) as local,
+            serving(local, listener, settings),
+        ):
+            assert await SocketClient(listener.where, "sécret").models()
+            with pytest.raises(EdgeLLMError, match="Invalid API Key"):
+                await SocketClient(listener.where, "secret").models()
+            for key in ("secret\n", "se\ncret", "\0"):
+                with pytest.raises(RequestError, match="API key"):
+                    await SocketClient(listener.where, key).models()
+
+    asyncio.run(main())
+
+
 def test_nobody_there(tmp_path: Path) -> None:
     with pytest.raises(ConnectionFailed, match="edgellm serve"):
         asyncio.run(SocketClient(str(tmp_path / "none.sock")).models())
@@ -215,5 +233,7 @@ def test_nobody_there(tmp_path: Path) -> None:
     listener.close()
     with pytest.raises(ConnectionFailed, match="edgellm serve"):
         asyncio.run(SocketClient(listener.where).models())
-    with pytest.raises(RequestError, match="no address"):
-        SocketClient("http://localhost:nothing")
+    for address in ("http://localhost:nothing", "http://..", f"http://{'a' * 64}", "http://"):
+        with pytest.raises(RequestError, match="no address"):
+            SocketClient(address)
+    assert parse_address("http://bücher.example").name == "xn--bcher-kva.example:80"

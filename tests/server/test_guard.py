@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,8 @@ KEY = "Authorization: Bearer first"
         ([KEY], 200),
         (["authorization: bearer first"], 200),
         (["x-api-key: first"], 200),
+        (["x-api-key: " + "sécond".encode().decode("latin-1")], 200),
+        (["x-api-key: sécond"], 401),  # in Latin-1
         (["x-api-key: firs"], 401),
     ],
 )
@@ -327,7 +329,8 @@ def test_connections_that_say_nothing_are_closed(
                 )
                 reader, writer = await open_it
                 drip = asyncio.ensure_future(drip_headers(writer))
-                assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+                with suppress(ConnectionResetError):  # a byte came when it was closed already
+                    assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
                 drip.cancel()
                 writer.close()
                 # An answer that takes longer than headers may is not touched.
