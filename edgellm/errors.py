@@ -28,6 +28,13 @@ class RequestError(EdgeLLMError):
         self.field = field
 
 
+class NoModel(RequestError):
+    """No model is meant by the name, or by none."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, field="model")
+
+
 class ContextOverflow(RequestError):
     """The prompt does not fit the context. Both numbers are in tokens.
 

@@ -27,7 +27,7 @@ from edgellm.embeddings import (
     two_texts,
 )
 from edgellm.engine_thread import EngineThread
-from edgellm.errors import RequestError
+from edgellm.errors import NoModel
 from edgellm.generation import Emit, TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.model_loader import KEEP_ALIVE, ModelLoader, find_model
@@ -131,13 +131,13 @@ class Manager:
         """Holds the model of this name, or the only one; it is loaded if it must be.
 
         A name is that of a model that was loaded, or of one that is stored here; never a path.
-        RequestError when it is not clear.
+        NoModel when it is not clear.
         """
         meant = self._meant(name)
         if meant is None:
             names = ", ".join(self._pool.loaded()) or "none"
             what = "no model is named" if name is None else f"no model {name!r} is loaded"
-            raise RequestError(f"{what}; loaded: {names}", "model")
+            raise NoModel(f"{what}; loaded: {names}")
         with self._pool.using(meant, keep_alive) as model:
             yield model
 

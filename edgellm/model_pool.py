@@ -16,7 +16,7 @@ from typing import Protocol
 
 from edgellm.backends import Note
 from edgellm.engine_thread import EngineThread
-from edgellm.errors import EdgeLLMError, ModelsBusy, RequestError
+from edgellm.errors import EdgeLLMError, ModelsBusy, NoModel, RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.memory import available_memory
 from edgellm.model_source import Source
@@ -147,7 +147,7 @@ class ModelPool:
         if resident is not None:
             self._close(resident)
         elif source is None:
-            raise RequestError(f"no model {name!r} is loaded", "model")
+            raise NoModel(f"no model {name!r} is loaded")
 
     def expire(self) -> None:
         """Closes the models that nobody has used for their time."""
@@ -174,7 +174,7 @@ class ModelPool:
                 return resident
             known = self._served.get(name) or self._loader.find(name)
             if known is None:
-                raise RequestError(f"no model {name!r} is loaded", "model")
+                raise NoModel(f"no model {name!r} is loaded")
             return self._bring_in(known, users=1)
 
     def _hold(self, name: str) -> _Resident | None:

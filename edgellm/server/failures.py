@@ -10,6 +10,7 @@ from edgellm.errors import (
     EdgeLLMError,
     GGUFError,
     ModelsBusy,
+    NoModel,
     NoSession,
     RequestError,
     SessionError,
@@ -43,6 +44,7 @@ class Failure:
 # The first class that fits decides.
 _KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (ContextOverflow, 400, "exceed_context_size_error"),
+    (NoModel, 404, "not_found_error"),
     (RequestError, 400, "invalid_request_error"),
     (ModelsBusy, 503, "unavailable_error"),
     (DownloadError, 503, "unavailable_error"),
@@ -63,8 +65,6 @@ def failure_of(error: Exception) -> Failure:
         return Failure(error.status, error.kind, str(error), None, error.retry_after, error)
     status, kind = next((s, k) for found, s, k in _KINDS if isinstance(error, found))
     field = error.field if isinstance(error, RequestError) else None
-    if field == "model":
-        status, kind = 404, "not_found_error"
     return Failure(status, kind, _message(error), field, None, error)
 
 

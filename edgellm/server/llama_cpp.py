@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from edgellm.errors import ContextOverflow, RequestError
+from edgellm.errors import ContextOverflow, NoModel, RequestError
 from edgellm.server import fields as f
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.metrics import exposition
@@ -94,8 +94,9 @@ async def scale_adapters(call: Call) -> Reply:
     """Changes what requests that say nothing take of the adapters; those left out are 0."""
     info = await call.service.model(call.query.get("model"))
     scales = f.adapters(call.fields, info, {})
-    if scales is not None:
-        call.service.scales[info.name] = scales
+    if scales is None:
+        raise RequestError("a list of objects with id and scale is expected", "lora")
+    call.service.scales[info.name] = scales
     return {"success": True}
 
 
@@ -103,7 +104,7 @@ async def load_model(call: Call) -> Reply:
     """Brings in a model that is stored here, as a request that names it would."""
     name = f.read(call.fields, "model", str, "")
     if await call.service.client.use(name) is None:
-        raise RequestError(f"no model {name!r} is stored here: see `edgellm list`", "model")
+        raise NoModel(f"no model {name!r} is stored here: see `edgellm list`")
     return {"success": True}
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgellm.errors import ContextOverflow, RequestError
+from edgellm.errors import ContextOverflow, NoModel
 from edgellm.server.failures import Failure
 from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.server.routes import NOT_HERE, Call, Reply, Route, refused
@@ -58,7 +58,7 @@ async def model(call: Call) -> Reply:
             return await _entry(call, info)
     if name in [other.name for other in await call.service.others()]:
         return _named(call, name)
-    raise RequestError(f"no model {name!r} is loaded or stored here", "model")
+    raise NoModel(f"no model {name!r} is loaded or stored here")
 
 
 async def _entry(call: Call, info: ModelInfo) -> dict[str, Any]:

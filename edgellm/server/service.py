@@ -11,7 +11,7 @@ from pathlib import Path
 from edgellm import pull
 from edgellm.catalog import CatalogEntry, load_catalog
 from edgellm.client import LocalClient
-from edgellm.errors import CatalogError, RequestError
+from edgellm.errors import CatalogError, NoModel, RequestError
 from edgellm.server.failures import Refusal
 from edgellm.server.kept_responses import KeptResponses
 from edgellm.server.settings import Settings
@@ -82,7 +82,7 @@ class Service:
         """The model that a request means, loaded if it is one that was or is stored here.
 
         Any other name means the only model that the server was started with: clients send names
-        of their own. RequestError when it is not clear.
+        of their own. NoModel when it is not clear.
         """
         models = await self.client.models()
         for info in models:
@@ -94,14 +94,13 @@ class Service:
         if found := found or await self.client.use():
             return found
         if not models:
-            raise RequestError(
+            raise NoModel(
                 "no model is loaded: name one that is stored (`edgellm list`), here or when the "
-                "server is started",
-                "model",
+                "server is started"
             )
         loaded = ", ".join(info.name for info in models)
         what = "no model is named" if name is None else f"no model {name!r} is loaded"
-        raise RequestError(f"{what}; loaded: {loaded}", "model")
+        raise NoModel(f"{what}; loaded: {loaded}")
 
     async def others(self) -> list[pull.Stored]:
         """The models that are stored here and not loaded: requests may name them as well."""

@@ -215,6 +215,7 @@ def test_scales_are_changed_for_requests_that_say_none(tmp_path: Path) -> None:
         assert own.ask("POST", "/completion", {"prompt": "hi"})[0] == 200
         assert seen == {(0.0, 0.5)}
         assert own.ask("POST", "/completion", [1])[0] == 400
+        assert own.ask("POST", "/lora-adapters", {"id": 1})[0] == 400
 
 
 def test_what_the_server_tells_of_itself(server: Running) -> None:
@@ -317,6 +318,7 @@ def test_cached_tokens_are_counted_apart(tmp_path: Path) -> None:
         ({"messages": "hi"}, "messages is text; a list, each item an object, is expected"),
         ({"messages": [5]}, "messages[0] is a whole number; an object is expected"),
         ({"stream": "yes"}, "stream is text; true or false is expected"),
+        ({"messages": [{"role": "user"}], "model": 5}, "model is a whole number; text is expected"),
         ([1], "the body is a list; an object is expected"),
         (None, "messages is empty: at least one message is expected"),
     ],
