@@ -37,6 +37,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 _SINCE_2: dict[str, Any] = {"thoughts": "", "thought_seconds": None}
 _ROLES = ("user", "assistant")
+_MOST = 2**63 - 1  # of any number that the history can keep
 
 
 def to_markdown(chat: Chat) -> str:
@@ -138,8 +139,10 @@ def _message(row: Any) -> Message:
         raise RequestError(f"a message of the file has other fields than {sorted(_KINDS)}")
     row = {**_SINCE_2, **row}
     for name, kinds in _KINDS.items():
-        if not isinstance(row[name], kinds):
-            raise RequestError(f"a message of the file has {name} {row[name]!r}")
+        value: Any = row[name]
+        is_kept = not isinstance(value, int | float) or abs(value) <= _MOST
+        if not isinstance(value, kinds) or not is_kept:
+            raise RequestError(f"a message of the file has {name} {str(value)[:80]!r}")
     if row["role"] not in _ROLES or not all(isinstance(i, int) for i in row["token_ids"]):
         raise RequestError("a message of the file has an unknown role or bad token ids")
     return Message(**{**row, "token_ids": tuple(row["token_ids"])})

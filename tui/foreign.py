@@ -14,6 +14,7 @@ from edgellm.tui.chat import Chat, Message, new_id, refuse_circles, title_of
 T = TypeVar("T")
 
 _ROLES = ("user", "assistant")
+_LATEST = 1e11  # seconds since 1970; larger numbers are no times in seconds
 
 
 @dataclass(frozen=True)
@@ -157,13 +158,12 @@ def _chat(nodes: list[_Node], head: Any, title: str | None, system: str) -> Chat
         if node.key not in ids:
             continue
         role: Any = node.role
-        is_time = isinstance(node.created, int | float)
         message = Message(
             role,
             node.content,
             parent=_said(ids, known, node.parent),
             id=ids[node.key],
-            created=float(node.created) if is_time else now + number * 1e-6,
+            created=_time(node.created) or now + number * 1e-6,
             model=node.model,
             thoughts=node.thoughts if role == "assistant" else "",
         )
@@ -175,6 +175,12 @@ def _chat(nodes: list[_Node], head: Any, title: str | None, system: str) -> Chat
     said = (message.content for message in chat.path() if message.role == "user")
     chat.change(title=title or title_of(next(said, "")), system=system)
     return chat
+
+
+def _time(given: Any) -> float | None:
+    """Seconds since 1970, if that is what is given."""
+    is_time = isinstance(given, int | float) and 0 < given < _LATEST
+    return float(given) if is_time else None
 
 
 def _said(ids: Mapping[Any, int], known: Mapping[Any, _Node], key: Any) -> int | None:

@@ -125,8 +125,12 @@ def changed(**changes: Any) -> str:
         ('[{"role": "tool", "content": "x"}]', "neither"),
         ('{"format": "edgellm-chat", "version": 99}', "version 99"),
         ('{"format": "edgellm-chat", "version": 1}', "no conversation"),
-        (changed(content=5), "content 5"),
+        (changed(content=5), "content '5'"),
         (changed(role="king"), "unknown role"),
+        (changed(prompt_tokens=2**63), "prompt_tokens '9223372036854775808'"),
+        (changed(created=10**400), "created '1000"),
+        (changed(first_token=float("nan")), "first_token 'nan'"),
+        (changed(thought_seconds=float("inf")), "thought_seconds 'inf'"),
         (changed(surplus=1), "other fields"),
     ],
 )

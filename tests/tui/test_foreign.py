@@ -1,6 +1,7 @@
 """Conversations of other programs."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -100,6 +101,14 @@ def test_what_else_is_kept() -> None:
     chat = only(lm_studio())
     assert chat.conversation.system == "be brief"
     assert [message.thoughts for message in chat.path()] == ["", "hm"]
+
+
+@pytest.mark.parametrize("odd", [10**400, -1, 0, 1.7e12, float("nan"), float("inf"), "1", None])
+def test_what_is_no_time_is_now(odd: Any) -> None:
+    body, begun = chatgpt(), time.time()
+    body["mapping"]["a"]["message"]["create_time"] = odd
+    asked = only(body).path()[0]
+    assert asked.content == "question" and begun <= asked.created < begun + 60
 
 
 def test_a_file_of_many() -> None:
