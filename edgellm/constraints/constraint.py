@@ -80,7 +80,7 @@ class Constraint:
         """Goes on by a token that was allowed."""
         self._matcher.consume_token(token_id)
         self._check()
-        self._place = self._place.after([self._words.pieces[token_id]])
+        self._place = self._place.after([self._words.piece(token_id)])
 
     def forced(self) -> list[int]:
         """Tokens that must come next, whatever the model would say; accepted already."""

@@ -57,7 +57,7 @@ def tokens_to_end(matcher: "LLMatcher", words: Words, place: Place, most: int) -
             tokens = closing(words.unpacked(ahead.compute_bitmask()), words, place)[:1].tolist()
         if not tokens or tokens[0] in words.eog_ids or not ahead.consume_tokens(tokens):
             break
-        place = place.after(words.pieces[token] for token in tokens)
+        place = place.after(map(words.piece, tokens))
         count += len(tokens)
         if count >= most:
             return None

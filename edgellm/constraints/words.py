@@ -2,16 +2,13 @@
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from edgellm.errors import RequestError
+from edgellm.linux import give_back_freed_memory
 from edgellm.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    pass
 
 Allowed = npt.NDArray[np.bool_]  # (vocab_size,)
 Ids = npt.NDArray[np.intp]  # of tokens
@@ -24,7 +21,7 @@ _INSIDE_TEXT = (rb'"[}\]]*', b"@", b"[Zz]", rb"[.:/-]", rb"[!#-&(-,;-?\[\]-`{-~]
 
 class Words:
     """Takes as long as going through all tokens, during much of which llguidance lets no other
-    thread run. vocab_size: that of the tokenizer. pieces: the bytes of each token.
+    thread run. vocab_size: that of the tokenizer. piece: the bytes of a token.
 
     can_force: whether text in the middle of an answer is tokenised as it would be alone, so that
     tokens can be said for certain. RequestError for a vocabulary without an end of generation.
@@ -41,12 +38,14 @@ class Words:
         self.eog_ids = tokenizer.eog_ids
         self.can_force = not tokenizer.space_prefix
         wrapper = _Wrapper(tokenizer)
-        self.pieces = wrapper.tokens
+        self.piece = tokenizer.token_bytes
         self.inner: LLTokenizer = LLTokenizer(
             wrapper,  # type: ignore[arg-type]
             n_vocab=tokenizer.vocab_size,
             eos_token=sorted(tokenizer.eog_ids),
         )
+        wrapper.tokens.clear()  # llguidance has its own, and keeps the wrapper
+        give_back_freed_memory()
 
     @cached_property
     def outside_text(self) -> tuple[Ids, ...]:
@@ -64,8 +63,9 @@ class Words:
         Ids, as these are few of very many.
         """
         match = re.compile(b"|".join(b"(%s)" % pattern for pattern in patterns)).fullmatch
-        found = ((form.lastindex if (form := match(p)) else None) or 0 for p in self.pieces)
-        kinds = np.fromiter(found, np.int8, len(self.pieces))
+        pieces = map(self.piece, range(self.vocab_size))
+        found = ((form.lastindex if (form := match(p)) else None) or 0 for p in pieces)
+        kinds = np.fromiter(found, np.int8, self.vocab_size)
         kinds[list(self.eog_ids)] = 0
         return tuple(np.flatnonzero(kinds == number) for number in range(1, len(patterns) + 1))
 

@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE
 
 
 def pieces_of(words: Words, kinds: tuple[Any, ...]) -> list[bytes]:
-    return [b"".join(words.pieces[i] for i in kind[:9]) for kind in kinds]
+    return [b"".join(words.piece(i) for i in kind[:9]) for kind in kinds]
 
 
 def test_what_closes_comes_before_what_goes_on() -> None:
