@@ -65,7 +65,7 @@ def check(text: str, name: str, folder: Path) -> None:
     source = folder / "source.cl"
     source.write_text(known + text)
     extensions = "-cl-ext=+cl_khr_fp16,+cl_khr_subgroups,+cl_khr_subgroup_shuffle"
-    chip = [f"-mcpu={way}"] if way.startswith("gfx") else []
+    chip = [f"-mcpu={way}", "-nogpulib"] if way.startswith("gfx") else []
     assert CLANG is not None
     done = subprocess.run(
         [CLANG, "-fsyntax-only", "-Werror", "-Wno-unused", "-Wno-unknown-pragmas", "-x", "cl",
