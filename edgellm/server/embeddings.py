@@ -26,7 +26,7 @@ async def openai_embeddings(call: Call) -> Reply:
         raise RequestError(
             f"encoding_format is {form!r}: float or base64 is expected", "encoding_format"
         )
-    info, found = await _embedded(call, _given(call, "input"))
+    info, found = await _embedded(call, "input", _given(call, "input"))
     named = {"encoding_format": form} if form == "base64" else {}
     data = [
         {
@@ -43,7 +43,7 @@ async def openai_embeddings(call: Call) -> Reply:
 async def llama_cpp_embeddings(call: Call) -> Reply:
     """A list of vectors for each text: of its tokens where the model does not pool."""
     name = "content" if call.fields.get("content") is not None else "input"
-    _, found = await _embedded(call, _given(call, name))
+    _, found = await _embedded(call, name, _given(call, name))
     return [
         {"index": i, "embedding": [list(row) for row in embedding.rows]}
         for i, embedding in enumerate(found)
@@ -53,10 +53,10 @@ async def llama_cpp_embeddings(call: Call) -> Reply:
 async def ollama_embed(call: Call) -> Reply:
     """Texts that are too long are cut, unless `truncate` is false."""
     begun = time.monotonic_ns()
-    texts = call.fields.get("input")
-    info, found = await _embedded(
-        call, [] if texts is None else texts, f.read(call.fields, "truncate", bool, True)
-    )
+    given = call.fields.get("input")
+    texts = [] if given is None else given
+    truncate = f.read(call.fields, "truncate", bool, True)
+    info, found = await _embedded(call, "input", texts, truncate)
     return {
         "model": info.name,
         "embeddings": [list(_vector(call, embedding)) for embedding in found],
@@ -69,7 +69,7 @@ async def ollama_embed(call: Call) -> Reply:
 async def ollama_embeddings(call: Call) -> Reply:
     """Ollama's older route: one text, one vector."""
     text = f.read(call.fields, "prompt", str, "")
-    _, found = await _embedded(call, [text] if text else [], truncate=True)
+    _, found = await _embedded(call, "prompt", [text] if text else [], truncate=True)
     return {"embedding": list(_vector(call, found[0])) if found else []}
 
 
@@ -96,13 +96,13 @@ async def rerank(call: Call) -> Reply:
 
 
 async def _embedded(
-    call: Call, value: Any, truncate: bool = False
+    call: Call, name: str, value: Any, truncate: bool = False
 ) -> tuple[ModelInfo, tuple[Embedding, ...]]:
-    """What the texts in a field become."""
+    """What the texts in the field of this name become."""
     info = await call.service.model(f.read(call.fields, "model", str))
     if value == []:
         return info, ()
-    texts = await read_prompts(call.service.client, value, info.name, MAX_TEXTS)
+    texts = await read_prompts(call.service.client, value, info.name, MAX_TEXTS, name)
     return info, await call.service.embed(texts, None, truncate, info.name)
 
 

@@ -54,34 +54,34 @@ def request_for(
 
 
 async def read_prompts(
-    client: Client, value: Any, model: str, most: int = _MAX_PROMPTS
+    client: Client, value: Any, model: str, most: int = _MAX_PROMPTS, name: str = "prompt"
 ) -> list[Prompt]:
-    """The prompts in a field, ids or text. RequestError for another form.
+    """The prompts in the field of this name, ids or text. RequestError for another form.
 
     A list is one prompt when it holds a number, else a list of prompts.
     """
     if value is None:
         return [""]
     if not isinstance(value, list):
-        return [await _prompt(client, value, model)]
+        return [await _prompt(client, value, model, name)]
     if not value:
-        raise RequestError("the prompt is an empty list", "prompt")
+        raise RequestError(f"{name} is an empty list", name)
     if any(_is_id(item) for item in value):
-        return [await _prompt(client, value, model)]
+        return [await _prompt(client, value, model, name)]
     if len(value) > most:
-        raise RequestError(f"{len(value)} prompts: at most {most} are read", "prompt")
-    return [await _prompt(client, item, model) for item in value]
+        raise RequestError(f"{name} has {len(value)} texts: at most {most} are read", name)
+    return [await _prompt(client, item, model, name) for item in value]
 
 
-async def _prompt(client: Client, value: Any, model: str) -> Prompt:
+async def _prompt(client: Client, value: Any, model: str, name: str) -> Prompt:
     if isinstance(value, dict):  # llama.cpp's form for prompts with images
         if value.get("multimodal_data"):
-            raise RequestError("multimodal_data: only text can be read", "prompt")
+            raise RequestError("multimodal_data: only text can be read", name)
         value = value.get("prompt_string")
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or not all(_is_id(v) or isinstance(v, str) for v in value):
-        raise RequestError("the prompt is neither text nor a list of token ids", "prompt")
+        raise RequestError(f"{name} is neither text nor a list of token ids", name)
     refuse_long(*(item for item in value if isinstance(item, str)))
     ids: list[int] = []
     for i, item in enumerate(value):

@@ -152,3 +152,21 @@ def test_the_socket_gives_what_the_engine_gives(server: Running) -> None:
         assert len(score.rows[0]) == 1
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "value"),
+    [
+        ("/v1/embeddings", "input", {"a": 1}),
+        ("/v1/embeddings", "input", ["a"] * 2049),
+        ("/embedding", "content", 5),
+        ("/completion", "prompt", {"a": 1}),
+        ("/completion", "prompt", []),
+    ],
+)
+def test_errors_name_the_field_that_was_sent(
+    server: Running, target: str, name: str, value: object
+) -> None:
+    status, answer = server.ask("POST", target, {"model": "encoder", name: value})
+    assert status == 400 and answer["error"]["param"] == name
+    assert answer["error"]["message"].startswith(name)
