@@ -51,7 +51,7 @@ class StringIndex:
         if self._dictionary is not None:
             return self._dictionary.get(text)
         self._finds += 1
-        if self._finds == _MANY:
+        if self._finds >= _MANY:  # several threads may, to the same end
             places = range(len(self._strings) - 1, -1, -1)  # backwards, so that the first counts
             self._dictionary = dict(zip(reversed(list(self._strings)), places, strict=True))
         raw = text.encode()

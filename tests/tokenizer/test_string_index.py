@@ -18,12 +18,15 @@ def index_of(strings: list[str]) -> StringIndex:
     return StringIndex(StringArray.of(text.encode() for text in strings))
 
 
-@given(st.lists(texts, max_size=40), st.lists(texts, max_size=10))
-def test_finds_what_is_there(strings: list[str], others: list[str]) -> None:
+@given(st.lists(texts, max_size=40), st.lists(texts, max_size=10), st.integers(1, 60))
+def test_finds_what_is_there(strings: list[str], others: list[str], many: int) -> None:
+    """By the table and, after so many finds, by the dictionary."""
     index = index_of(strings)
     first = {text: i for i, text in reversed(list(enumerate(strings)))}
-    for text in [*strings, *others]:
-        assert index.find(text) == first.get(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(string_index, "_MANY", many)
+        for text in [*strings, *others]:
+            assert index.find(text) == first.get(text)
     repeated = index.first_repeat()
     assert (repeated is None) == (len(first) == len(strings))
     if repeated is not None:
