@@ -240,6 +240,7 @@ def _probabilities(job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any
 _SHARED = (
     *("model", "stream", "n_predict", "n_probs", "n_keep", *_LIMITS),
     *("response_fields", "return_tokens", "timings_per_token", "cache_prompt", "id_slot"),
+    "post_sampling_probs",
     *RUN_FIELDS,
 )
 _INFILL = ("input_prefix", "input_suffix", "input_extra", "prompt_text", "t_max_prompt_ms")

@@ -77,6 +77,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     },
     "return_tokens": _FLAG,
     "timings_per_token": _FLAG,
+    "post_sampling_probs": _FLAG,
     "cache_prompt": _FLAG,
     "input_prefix": _TEXT,
     "input_suffix": _TEXT,
