@@ -259,6 +259,32 @@ async def test_the_first_start_offers_a_model_and_pulls_it(tmp_path: Path) -> No
 
 
 @asynchronous
+async def test_nothing_else_is_chosen_during_a_download(tmp_path: Path) -> None:
+    library = ScriptedLibrary()
+
+    def endless(advance: Advance, note: Note) -> None:
+        for _ in range(100):
+            advance("large", 1, 1000)
+            time.sleep(0.05)
+
+    library.pulling = endless
+    async with chatting(tmp_path, library=library) as pilot:
+        await pilot.press("ctrl+l")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ModelScreen))
+        screen = pilot.app.screen
+        stage = screen.query_one(".stage", Static)
+        await until(pilot, lambda: screen.query_one(OptionList).option_count == 2)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "large: " in str(stage.render()))
+        await pilot.press("up", "enter")
+        await pilot.press("escape")
+        await until(pilot, lambda: "stopped" in str(stage.render()))
+        assert pilot.app.screen is screen
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, ModelScreen))
+
+
+@asynchronous
 async def test_long_conversations_show_their_end_first(tmp_path: Path) -> None:
     chat = Chat()
     for number in range(60):

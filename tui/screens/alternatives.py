@@ -55,6 +55,7 @@ class AlternativesScreen(Dialog[tuple[int, int]]):
         self._ids = tuple(ids)
         self._pieces = pieces
         self._place = 0
+        self._listed = 0  # the place that the list is for, which follows a little later
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(classes="body"):
@@ -107,6 +108,7 @@ class AlternativesScreen(Dialog[tuple[int, int]]):
         except EdgeLLMError as error:
             self.show_hint(str(error))
             return
+        self._listed = place
         listed.clear_options()
         for (token, logprob), text in zip(top, texts, strict=True):
             said = place < len(self._ids) and token == self._ids[place]
@@ -116,7 +118,7 @@ class AlternativesScreen(Dialog[tuple[int, int]]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         if event.option_id is not None:
-            self.dismiss((self._place, int(event.option_id)))
+            self.dismiss((self._listed, int(event.option_id)))
 
 
 def _line(text: str, probability: float, said: bool) -> Content:

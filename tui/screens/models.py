@@ -93,9 +93,11 @@ class ModelScreen(Dialog[str]):
     def _choose(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         offer = next(offer for offer in self._offers if offer.name == event.option_id)
+        if self._stop is not None:
+            return  # a download is to end first
         if offer.path is not None:
             self.dismiss(offer.name)
-        elif self._stop is None:
+        else:
             self._pull(offer)
 
     @work

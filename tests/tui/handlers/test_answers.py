@@ -1,6 +1,7 @@
 """Actions on answers, on a screen with a scripted model."""
 
 from pathlib import Path
+from typing import cast
 
 from textual.containers import VerticalScroll
 from textual.widgets import OptionList, Static
@@ -137,6 +138,22 @@ async def test_alternatives(tmp_path: Path) -> None:
         assert "8.2%" in str(options.get_option_at_index(1).prompt)
         await pilot.press("down", "enter")
         await until(pilot, lambda: texts(pilot) == ["hi", "aXyz"])
+
+
+@asynchronous
+async def test_an_alternative_is_for_the_token_that_it_was_listed_for(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda prompt: "yz" if prompt.endswith("X") else "abc")
+    async with chatting(tmp_path, client) as pilot:
+        await say(pilot, "hi")
+        await pilot.press("f8")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AlternativesScreen))
+        screen = cast(AlternativesScreen, pilot.app.screen)
+        options = screen.query_one(OptionList)
+        await until(pilot, lambda: options.option_count == 3)
+        options.highlighted = 1
+        screen.action_move(1)  # whose list is not there yet
+        options.action_select()
+        await until(pilot, lambda: texts(pilot) == ["hi", "Xyz"])
 
 
 @asynchronous
