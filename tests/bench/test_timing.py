@@ -10,6 +10,7 @@ from edgellm.bench import timing
 from edgellm.bench.timing import Workload, measure
 from edgellm.engine import Engine
 from edgellm.errors import BackendError, EdgeLLMError
+from edgellm.kernels.draw import Draws
 from edgellm.sequence import Chunk
 from tests.mock_model import VOCAB_SIZE, MockModel, make_engine, noise
 
@@ -67,6 +68,28 @@ def test_sequences_write_side_by_side_behind_what_is_not_timed(model: TimedModel
     assert found.steps_ns == (3 * 2 * DECODE_NS,) * 2
     assert not engine.has_work
     engine.check_integrity()
+
+
+def test_tokens_that_the_backend_draws_are_as_many_and_differ(
+    model: TimedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.can_draw = True
+    asked: list[Draws] = []
+    plain = model.draw
+
+    def draw(batch: list[Chunk], draws: Draws) -> list[list[int]]:
+        asked.append(draws)
+        return plain(batch, draws)
+
+    monkeypatch.setattr(model, "draw", draw)
+    engine = engine_for(model)
+    measure(engine, VOCAB_SIZE, Workload(0, 9, n_seqs=2), 1)
+    warm_up, *rest = counts(model)
+    # The last token that is asked for is computed, and none behind it.
+    assert warm_up == [1, 1] and rest == [[1, 1]] * 9
+    assert len(asked) == 8
+    assert {draw.kept for draws in asked for draw in draws.each} == {64}
+    assert {tuple(draw.seed for draw in draws.each) for draws in asked} == {(0, 1)}
 
 
 def test_tokens_are_random_and_of_the_vocabulary(model: TimedModel) -> None:
