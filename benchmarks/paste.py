@@ -56,7 +56,7 @@ class Recorder(StepCost):
 
     def observe(self, work: Work, seconds: float) -> None:
         rows, tokens = work.decode_rows, work.prefill_tokens
-        foreseen = self._decode_seconds(rows) + tokens * self._token_seconds(work.depth)
+        foreseen = self.decode_seconds(rows) + tokens * self._token_seconds(work.depth)
         super().observe(work, seconds)
         took, saved = 1e3 * seconds, 1e3 * self._saved
         self.steps.append(Step(rows, tokens, work.depth, took, 1e3 * foreseen, saved))

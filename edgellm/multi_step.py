@@ -11,7 +11,7 @@ from edgellm.kernels.draw import Draws
 from edgellm.scheduler import Scheduler
 from edgellm.sequence import Chunk
 
-LONGEST = 0.02  # seconds of a call
+LONGEST = 0.03  # seconds of a call
 MOST = 8  # steps: what is computed behind an answer's end is lost
 EXPECTING = 2  # of them, where guesses may be had after each
 
