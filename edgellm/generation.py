@@ -77,10 +77,12 @@ class Generation:
         return False
 
     def draw(self) -> tuple[Draw, float] | None:
-        is_free = self.constraint is None and self.sequence.params.logprobs is None
         generated = self._num_generated
-        found = self.sampler.draw(generated) if is_free else None
-        return None if found is None else (found[0], min(found[1], self.max_tokens - generated))
+        left = self.max_tokens - generated
+        if self.constraint is not None or self.sequence.params.logprobs is not None or not left:
+            return None
+        found = self.sampler.draw(generated)
+        return None if found is None else (found[0], min(found[1], left))
 
     def take_drawn(self, tokens: Seq[int]) -> bool:
         return any(self._append(token, None) for token in checked(tokens))

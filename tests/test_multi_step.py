@@ -79,6 +79,18 @@ def test_no_more_tokens_than_are_asked_for(most: int) -> None:
     assert sum(count for batch in model.batches[1:] for _, count in batch) == most - 1
 
 
+def test_a_prompt_alone_is_computed_for_the_cache_and_no_token_drawn() -> None:
+    engine = scripted(MockModel(noise, can_draw=True))
+    for prompt in (b"hello", b"hello", b"h"):  # the second is in the cache but for its last token
+        consumer, outbox = generation(prompt, SamplingParams(temperature=0, max_tokens=0))
+        engine.add(consumer)
+        finish(engine)
+        [event] = outbox
+        assert isinstance(event, TokenEvent)
+        assert (event.token_ids, event.finish_reason) == ((), "length")
+        assert consumer.sequence.token_ids == list(prompt)
+
+
 def test_a_context_that_ends_between_two_steps_ends_the_answer() -> None:
     model = MockModel(noise, can_draw=True)
     engine = scripted(model)
