@@ -89,6 +89,11 @@ class BlockTables:
         held = len(sequence.block_tables[group]) - sequence.left_behind[group]
         return max(0, self._limits.blocks(group, len(sequence.token_ids)) - held)
 
+    def missing(self, sequence: Sequence, group: int, count: int) -> int:
+        """Blocks that a sequence has yet to be given before `count` more tokens can be computed."""
+        total = self._limits.blocks_of(sequence.num_computed_tokens + count)
+        return max(0, total - len(sequence.block_tables[group]))
+
     def reserve(self, sequence: Sequence, count: int) -> bool:
         """Makes room to compute `count` more tokens; False when too few blocks are free."""
         if not self.make_room(sequence, count):
@@ -99,11 +104,10 @@ class BlockTables:
 
     def make_room(self, sequence: Sequence, count: int) -> bool:
         """Blocks of its own for `count` more tokens; False when too few are free."""
-        done, size = sequence.num_computed_tokens, self._limits.block_size
-        total, place = self._limits.blocks_of(done + count), done // size
+        place = sequence.num_computed_tokens // self._limits.block_size
         plan: list[tuple[int, bool]] = []
-        for pool, table in zip(self.pools, sequence.block_tables, strict=True):
-            missing = max(0, total - len(table))
+        for group, (pool, table) in enumerate(zip(self.pools, sequence.block_tables, strict=True)):
+            missing = self.missing(sequence, group, count)
             copied = place < len(table) and pool.is_shared(table[place])
             if missing + copied > pool.num_free:
                 if not copied or pool.holders(table[place]) > 1 or missing > pool.num_free:

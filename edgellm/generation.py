@@ -81,8 +81,7 @@ class Generation:
         left = self.max_tokens - generated
         if self.constraint is not None or self.sequence.params.logprobs is not None or not left:
             return None
-        found = self.sampler.draw(generated)
-        return None if found is None else (found[0], min(found[1], left))
+        return self.sampler.draw(generated, left)
 
     def take_drawn(self, tokens: Seq[int]) -> bool:
         return any(self._append(token, None) for token in checked(tokens))

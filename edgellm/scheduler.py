@@ -147,10 +147,7 @@ class Scheduler:
     def make_room(self, chunks: list[Chunk], count: int) -> bool:
         """Gives each of these room for `count` tokens where that leaves every one a block."""
         for group, pool in enumerate(self.tables.pools):
-            due = 0
-            for sequence in (chunk.sequence for chunk in chunks):
-                total = self.limits.blocks_of(sequence.num_computed_tokens + count)
-                due += max(0, total - len(sequence.block_tables[group]))
+            due = sum(self.tables.missing(chunk.sequence, group, count) for chunk in chunks)
             if due + len(self.running) > pool.num_free:
                 return False
         return all(self.tables.make_room(chunk.sequence, count) for chunk in chunks)

@@ -163,8 +163,7 @@ class _Guess:
         return self.take_drawn([self._sampler.sample(rows[-1], history, self._num_generated)])
 
     def draw(self) -> tuple[Draw, float] | None:
-        found = self._sampler.draw(self._num_generated)
-        return None if found is None else (found[0], min(found[1], self._count - len(self.tokens)))
+        return self._sampler.draw(self._num_generated, self._count - len(self.tokens))
 
     def take_drawn(self, tokens: Seq[int]) -> bool:
         self.sequence.token_ids += checked(tokens)

@@ -65,14 +65,14 @@ class Sampler:
             return None
         return number + len(biases.ids)  # of which so many may be lowered
 
-    def draw(self, num_generated: int) -> tuple[Draw, float] | None:
-        """How tokens are drawn from logits as `sample` draws them, and for how many from here on;
-        None where only `sample` can. num_generated: as there."""
-        if num_generated < self._min_tokens:
-            draw, left = self._early_draw, self._min_tokens - num_generated
-        else:
-            draw, left = self._late_draw, math.inf
-        return None if draw is None else (draw, left)
+    def draw(self, num_generated: int, most: int) -> tuple[Draw, float] | None:
+        """How tokens are drawn from logits as `sample` draws them, and for how many from here on,
+        at most so many; None where only `sample` can. num_generated: as there."""
+        is_early = num_generated < self._min_tokens
+        draw = self._early_draw if is_early else self._late_draw
+        if draw is None:
+            return None
+        return draw, min(most, self._min_tokens - num_generated) if is_early else most
 
     @cached_property
     def _early_draw(self) -> Draw | None:

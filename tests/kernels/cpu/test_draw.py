@@ -72,7 +72,7 @@ def library() -> Library:
 
 
 def drawn_by(sampler: Sampler, generated: int = 0) -> Draw:
-    found = sampler.draw(generated)
+    found = sampler.draw(generated, 9)
     assert found is not None
     return found[0]
 
