@@ -17,7 +17,7 @@ from edgellm.errors import ContextOverflow, RequestError
 from edgellm.generation import Emit, Generation, Scoring, TakeRows
 from edgellm.loaded_model import LoadedModel
 from edgellm.sampling import LoopDetector, Sampler, token_biases
-from edgellm.sampling_params import CONSTRAINTS, resolve
+from edgellm.sampling_params import constraints_of, resolve
 from edgellm.sequence import Sequence
 from edgellm.types import ModelInfo, Request, SamplingParams
 
@@ -151,7 +151,7 @@ def _answers(
 
 
 def _constraint(model: LoadedModel, params: SamplingParams) -> Constraint | None:
-    if all(getattr(params, name) is None for name in CONSTRAINTS):
+    if not constraints_of(params):
         return None
     from edgellm.constraints import compile_constraint  # with all that reads grammars
 

@@ -168,6 +168,12 @@ OPTIONS: Mapping[str, Option] = options_of(SamplingParams)
 # Those that say what the answer must look like; at most one can be used.
 CONSTRAINTS = ("json_schema", "regex", "grammar", "lark", "choices")
 
+
+def constraints_of(params: SamplingParams) -> list[str]:
+    """The names of those that are given."""
+    return [name for name in CONSTRAINTS if getattr(params, name) is not None]
+
+
 # Settings that say how tokens are drawn, and from where on they do: beam search draws none.
 _DRAWING: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("temperature", "top_k", "min_p", "top_n_sigma"), lambda value: value > 0),
@@ -205,7 +211,7 @@ def check_params(params: SamplingParams) -> None:
                     f"{name} is {value}: beam search draws no tokens; leave it or beam_width out",
                     name,
                 )
-    constraints = [name for name in CONSTRAINTS if getattr(params, name) is not None]
+    constraints = constraints_of(params)
     if len(constraints) > 1:
         raise RequestError(
             f"{' and '.join(constraints)} are both given: give one of them", constraints[1]

@@ -10,7 +10,7 @@ from edgellm.constraints.lark import write_lark
 from edgellm.constraints.schema import JSON_FORM, JSON_RULES, schema_text
 from edgellm.constraints.words import Words
 from edgellm.errors import RequestError
-from edgellm.sampling_params import CONSTRAINTS, SamplingParams
+from edgellm.sampling_params import SamplingParams, constraints_of
 
 _MAX_GRAMMAR = 4 << 20  # characters
 
@@ -21,7 +21,7 @@ def compile_constraint(params: SamplingParams, words: Callable[[], Words]) -> Co
     words: makes the model's vocabulary, called only if it is needed. RequestError for a grammar
     that is wrong, too large or asks for what cannot be held.
     """
-    field = next((name for name in CONSTRAINTS if getattr(params, name) is not None), None)
+    field = next(iter(constraints_of(params)), None)
     if field is None:
         return None
     from llguidance import LLMatcher

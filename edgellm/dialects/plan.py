@@ -13,7 +13,7 @@ from edgellm.dialects.parts import CallPart, Parser, PlainParser, TextPart, merg
 from edgellm.dialects.reader import Reader, Reading, ReadingParser
 from edgellm.dialects.teaching import taught
 from edgellm.errors import RequestError
-from edgellm.sampling_params import CONSTRAINTS, SamplingParams
+from edgellm.sampling_params import SamplingParams, constraints_of
 from edgellm.types import Completion, Message, Messages, ModelDetails, ToolCall
 
 TAIL = 16  # tokens of a prompt that tell how it ends
@@ -59,7 +59,7 @@ class Plan:
         RequestError when two other forms are asked of the answer.
         """
         is_open, is_closed = self._thought(tail)
-        form = next((name for name in CONSTRAINTS if getattr(params, name) is not None), None)
+        form = next(iter(constraints_of(params)), None)
         is_schema = form == "json_schema"
         is_held = self.tools.is_held or (is_schema and self._has_more(is_open))
         if is_held and form is not None and not is_schema:

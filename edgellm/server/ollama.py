@@ -77,8 +77,7 @@ async def generate(call: Call) -> Reply:
     thoughts = {"thinking": answer.reasoning} if answer.reasoning else {}
     logprobs = _logprobs(answer.logprobs)
     said = {"response": answer.content, **thoughts}
-    ending = {**_ending(answer), **_context(call, chat, answer)}
-    return {**_head(chat.info), **said, **logprobs, **ending}
+    return {**_head(chat.info), **said, **logprobs, **_generated(call, chat, answer)}
 
 
 async def _generate_lines(call: Call, chat: Chat, put: Put) -> None:
@@ -97,7 +96,7 @@ async def _generate_lines(call: Call, chat: Chat, put: Put) -> None:
             unsaid.clear()
 
     await chat.follow(call.service, take)
-    ending = {**_ending(answer), **_context(call, chat, answer)}
+    ending = _generated(call, chat, answer)
     put({**_head(chat.info), "response": "", **_logprobs(unsaid), **ending})
 
 
@@ -125,11 +124,13 @@ def _ids(chat: Chat) -> tuple[int, ...]:
     return chat.request.prompt
 
 
-def _context(call: Call, chat: Chat, answer: Answer) -> dict[str, Any]:
-    """All that was said so far, for a request that goes on from it; not of a prompt as it is."""
+def _generated(call: Call, chat: Chat, answer: Answer) -> dict[str, Any]:
+    """The ending, with all that was said so far as `context`, for a request that goes on from it;
+    not of a prompt as it is."""
+    ending = _ending(answer)
     if isinstance(chat.request.prompt, str) or call.fields.get("suffix"):
-        return {}
-    return {"context": [*chat.request.prompt, *answer.token_ids]}
+        return ending
+    return {**ending, "context": [*chat.request.prompt, *answer.token_ids]}
 
 
 async def _loaded(call: Call, empty: Mapping[str, Any]) -> Reply:
