@@ -1,7 +1,5 @@
 """Several steps in one call: the same answers, and no more than was asked for."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +7,15 @@ import numpy as np
 import pytest
 
 from edgellm import multi_step
-from edgellm.backends import Backends
 from edgellm.block_pool import BlockPool
 from edgellm.engine import Engine
 from edgellm.errors import EdgeLLMError
-from edgellm.gguf_loader import open_gguf
 from edgellm.limits import Limits
-from edgellm.models import read_config
-from edgellm.ready import make_ready
 from edgellm.scheduler import Scheduler
 from edgellm.step_cost import StepCost
-from edgellm.types import LoadOptions, SamplingParams, TokenEvent
+from edgellm.types import SamplingParams, TokenEvent
 from tests.drafters.scripted import Scripted, speculating
+from tests.engines import opened
 from tests.mock_model import EOG, GREEDY, VOCAB_SIZE, MockModel, generation, noise, says
 from tests.models.tiny import VOCAB, write_tiny
 
@@ -214,19 +209,6 @@ def test_steps_are_as_many_as_fit_in_their_time() -> None:
     assert [count for batch in model.batches[1:] for _, count in batch] == [3, 3, 3, 3]
 
 
-@contextmanager
-def opened(path: Path, threads: int) -> Iterator[Engine]:
-    """The engine of a model on the cpu backend."""
-    load = LoadOptions(context_length=CONTEXT, max_num_seqs=4, threads=threads)
-    with ExitStack() as stack:
-        file = stack.enter_context(open_gguf(path))
-        backends = Backends(print)
-        stack.callback(backends.close)
-        ready = make_ready(file, read_config(file), load, backends)
-        stack.callback(ready.engine.close)
-        yield ready.engine
-
-
 @pytest.mark.parametrize("name", ["llama", "gemma3", "mamba", "lfm2", "qwen3moe", "deepseek2"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_tokens_are_those_of_single_steps(
@@ -249,7 +231,8 @@ def test_tokens_are_those_of_single_steps(
         finish(engine)
         return [consumer.sequence.token_ids for consumer in consumers]
 
-    with opened(write_tiny(tmp_path, name), threads) as engine:
+    sizes = {"context_length": CONTEXT, "max_num_seqs": 4, "threads": threads}
+    with opened(write_tiny(tmp_path, name), **sizes) as engine:
         with monkeypatch.context() as patch:
             patch.setattr("edgellm.engine.plan_draws", lambda *args: None)
             single = answers(engine)

@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from edgellm.backends import Backends
 from edgellm.consumer import OnlyTakes, Rows
 from edgellm.engine import Engine
-from edgellm.gguf_loader import open_gguf
-from edgellm.models import read_config
-from edgellm.ready import make_ready
 from edgellm.sequence import Sequence
-from edgellm.types import LoadOptions, SamplingParams
+from edgellm.types import SamplingParams
+from tests.engines import opened
 from tests.models.tiny import VOCAB, write_tiny
 
 CONTEXT = 120
@@ -62,15 +59,9 @@ def make_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
 
         def make(name: str, max_num_seqs: int = 16, **options: object) -> Engine:
             path = folder / f"{name}.gguf"
-            file = stack.enter_context(open_gguf(path if path.exists() else write(folder, name)))
-            load = LoadOptions(
-                context_length=CONTEXT, max_num_seqs=max_num_seqs, threads=1, **options
-            )
-            backends = Backends(print)
-            stack.callback(backends.close)
-            ready = make_ready(file, read_config(file), load, backends)
-            stack.callback(ready.engine.close)
-            return ready.engine
+            written = path if path.exists() else write(folder, name)
+            sizes = {"context_length": CONTEXT, "max_num_seqs": max_num_seqs, "threads": 1}
+            return stack.enter_context(opened(written, **sizes, **options))
 
         yield make
 

@@ -1,9 +1,10 @@
 """Actions on answers, on a screen with a scripted model."""
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from textual.containers import VerticalScroll
+from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from edgellm.tui.screens.alternatives import AlternativesScreen
@@ -124,15 +125,20 @@ async def test_compare_models(tmp_path: Path) -> None:
         assert app_of(pilot).chat.conversation.model == "tiny"
 
 
+async def alternatives(pilot: Pilot[Any]) -> AlternativesScreen:
+    """The screen of what else the last answer might have said."""
+    await pilot.press("f8")
+    await until(pilot, lambda: isinstance(pilot.app.screen, AlternativesScreen))
+    return cast(AlternativesScreen, pilot.app.screen)
+
+
 @asynchronous
 async def test_alternatives(tmp_path: Path) -> None:
     client = ScriptedClient(lambda prompt: "yz" if prompt.endswith("X") else "abc")
     async with chatting(tmp_path, client) as pilot:
         await say(pilot, "hi")
-        await pilot.press("f8")
-        await until(pilot, lambda: isinstance(pilot.app.screen, AlternativesScreen))
+        options = (await alternatives(pilot)).query_one(OptionList)
         await pilot.press("right")
-        options = pilot.app.screen.query_one(OptionList)
         await until(pilot, lambda: options.option_count == 3)
         await until(pilot, lambda: "".join(map(chr, client.requests[-1].prompt)).endswith(">a"))
         assert "8.2%" in str(options.get_option_at_index(1).prompt)
@@ -145,9 +151,7 @@ async def test_an_alternative_is_for_the_token_that_it_was_listed_for(tmp_path: 
     client = ScriptedClient(lambda prompt: "yz" if prompt.endswith("X") else "abc")
     async with chatting(tmp_path, client) as pilot:
         await say(pilot, "hi")
-        await pilot.press("f8")
-        await until(pilot, lambda: isinstance(pilot.app.screen, AlternativesScreen))
-        screen = cast(AlternativesScreen, pilot.app.screen)
+        screen = await alternatives(pilot)
         options = screen.query_one(OptionList)
         await until(pilot, lambda: options.option_count == 3)
         options.highlighted = 1
@@ -172,9 +176,7 @@ async def test_the_token_that_is_looked_at_stays_in_sight(tmp_path: Path) -> Non
     client = ScriptedClient(lambda prompt: "word " * 400)
     async with chatting(tmp_path, client, size=(60, 20)) as pilot:
         await say(pilot, "hi")
-        await pilot.press("f8")
-        await until(pilot, lambda: isinstance(pilot.app.screen, AlternativesScreen))
-        text = pilot.app.screen.query_one(VerticalScroll)
+        text = (await alternatives(pilot)).query_one(VerticalScroll)
         for key in "end", "home", "end":
             await pilot.press(key)
             wanted = text.max_scroll_y if key == "end" else 0
