@@ -31,7 +31,7 @@ class Executable:
 
     def __init__(self, program: Program, plan: Plan, library: Library, team: Team) -> None:
         self._program, self._plan, self._library, self._team = program, plan, library, team
-        self._calls = [*plan.calls, *plan.draws]
+        self._calls = plan.table
         self._waits = [*waits(plan.calls), *waits(plan.draws)]
         self.can_draw = bool(plan.draws)
         self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
@@ -166,8 +166,7 @@ class CpuBackend:
     def load(self, program: Program, kv: KVStorage) -> Executable:
         """Compiles or loads what the program needs."""
         plan = lower(program, kv)
-        calls = [*plan.calls, *plan.draws]
-        self._library.load({*TEAM_KERNELS, *(call.key for call in calls)})
+        self._library.load({*TEAM_KERNELS, *(call.key for call in plan.table)})
         with self._lock:
             if self._team is None:
                 self._team = Team(self._library, self._wanted_threads)

@@ -12,7 +12,6 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -71,39 +70,13 @@ def _checksum(key: KernelKey, body: bytes) -> bytes:
     return hashlib.sha256(symbol(key).encode() + body).digest()
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where kernels that nobody has compiled come from.
-
-    make(key): the kernel as a Python function. checks: by names of kernels that are to be tried
-    before they are stored; check(key, library) raises BackendError when one is wrong.
-    """
-
-    make: Callable[[KernelKey], Callable[..., None]]
-    checks: dict[str, Callable[[KernelKey, "Library"], None]]
-
-
-def backend_source() -> Source:
-    """The kernels of the cpu backend."""
-    from edgellm.kernels.cpu.ops import KERNELS
-    from edgellm.kernels.cpu.self_check import CHECKED, check
-
-    return Source(lambda key: KERNELS[key[0]](*key[1:]), dict.fromkeys(CHECKED, check))
-
-
 class Library:
     """Loaded kernels by key. Keep it alive as long as their addresses are used.
 
-    find_source: brings in what missing kernels are made from. Threads may share one.
+    Threads may share one.
     """
 
-    def __init__(
-        self,
-        cache_root: Path | None,
-        on_compile: Progress | None = None,
-        find_source: Callable[[], Source] = backend_source,
-    ) -> None:
-        self._find_source = find_source
+    def __init__(self, cache_root: Path | None, on_compile: Progress | None = None) -> None:
         self._folder = _open_folder(cache_root) if cache_root else None
         self._on_compile = on_compile
         self._addresses: dict[KernelKey, int] = {}
@@ -134,19 +107,20 @@ class Library:
     def _make(self, missing: list[KernelKey]) -> None:
         """Compiles, checks and stores kernels, each before the next: an interrupt loses one."""
         from edgellm.kernels.cpu.compile import kernel_object
+        from edgellm.kernels.cpu.ops import KERNELS
+        from edgellm.kernels.cpu.self_check import CHECKED, check
 
-        source = self._find_source()
-        missing.sort(key=lambda key: key[0] in source.checks)  # checking one may need others
+        missing.sort(key=lambda key: key[0] in CHECKED)  # checking one may need others
         for number, key in enumerate(missing):
             if self._on_compile:
                 self._on_compile(key, number, len(missing))
-            body = kernel_object(symbol(key), source.make(key))
+            body = kernel_object(symbol(key), KERNELS[key[0]](*key[1:]))
             if CAN_FLATTEN:
                 body = flatten(body, symbol(key)).pack()
             self._link({key: body})
-            if key[0] in source.checks:
+            if key[0] in CHECKED:
                 try:
-                    source.checks[key[0]](key, self)
+                    check(key, self)
                 except BackendError:
                     del self._addresses[key]
                     raise

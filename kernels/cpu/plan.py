@@ -80,6 +80,11 @@ class Plan:
             for value in call.inputs:
                 self._readers[value].append(call)
 
+    @property
+    def table(self) -> list[KernelCall]:
+        """All calls, those that draw behind the others."""
+        return [*self.calls, *self.draws]
+
     def readers(self, value: Value) -> Sequence[OpCall]:
         """The ops that read a value, in order."""
         return self._readers[value]
