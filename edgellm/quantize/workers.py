@@ -31,6 +31,9 @@ def workers(count: int, weights: int) -> Iterator[Executor]:
                 "a process that quantised was ended from outside: is there too little memory? "
                 "--threads 1 works without"
             ) from None
+        except BaseException:
+            _end(pool)
+            raise
         finally:
             # The pool itself leaves what waits: futures that others cancel break it when a
             # process was ended, and it would then wait for that one for ever.
@@ -50,6 +53,18 @@ def _pool(count: int, weights: int) -> Executor:
         pool.shutdown()
         raise
     return pool
+
+
+def _end(pool: Executor) -> None:
+    """Ends processes at once, and with them what they do.
+
+    One that is told to end while it writes leaves half a result. The pool would wait for the rest
+    for ever, as long as anybody could write it: the pool's own end of the pipe, too.
+    """
+    if isinstance(pool, ProcessPoolExecutor):
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        pool._result_queue._writer.close()  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -84,6 +84,36 @@ def test_a_whole_group_that_is_told_to_end(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (7, "")
 
 
+_HALF = """
+import os, signal, struct, sys, time
+from pathlib import Path
+from edgellm.quantize import workers as module
+
+def half(marker):
+    results = sys._getframe(1).f_locals["result_queue"]
+    results._writer._send(struct.pack("!i", 1000) + b"not all of it")
+    marker.touch()
+    signal.pause()
+
+if __name__ == "__main__":
+    module._FEW, marker = 0, Path(__file__).with_suffix(".written")
+    with module.workers(2, 1) as pool:
+        pool.submit(half, marker)
+        while not marker.exists():
+            time.sleep(0.01)
+        for pid in list(pool._processes):
+            os.kill(pid, signal.SIGTERM)
+        raise SystemExit(7)
+"""
+
+
+def test_one_that_is_told_to_end_while_it_writes(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(_HALF)
+    command = [sys.executable, str(tmp_path / "half.py")]
+    done = subprocess.run(command, timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
 def test_signals_wait_until_processes_are_started() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
