@@ -3,6 +3,7 @@
 Knows nothing of files, text or requests.
 """
 
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from edgellm.backends import Backends
@@ -32,6 +33,12 @@ class Bound:
     where: str
     head: Executable | None = None
 
+    def close(self) -> None:
+        """Closes what is bound, while no engine has it."""
+        self.executable.close()
+        if self.head is not None:
+            self.head.close()
+
 
 def bind(
     backend: str, plan: LoadPlan, types: KVTypes, options: LoadOptions, backends: Backends
@@ -44,8 +51,10 @@ def bind(
     placement = place_load(plan, types, options)
     kv = allocate(program, placement.num_blocks, types, placement.num_slots)
     runs = backends.get(backend, options.threads)
-    executable = runs.load(program, kv)
-    head = None if plan.head is None else runs.load(plan.head.program, kv)
+    with ExitStack() as loaded:
+        executable = loaded.enter_context(closing(runs.load(program, kv)))
+        head = None if plan.head is None else runs.load(plan.head.program, kv)
+        loaded.pop_all()  # whoever gets it closes it
     store = executable.store or HostStore(program, kv)
     return Bound(executable, store, kv, placement.num_blocks, placement.num_slots, backend, head)
 
@@ -84,12 +93,16 @@ def _bind_placed(
         f"{split} run on {device.name}, {placement.device_weights / 2**30:.2f} GiB of weights; "
         f"{device.memory_note}"
     )
-    second = device.load(placement.second, part_of(placement.second, kv))
     sizes = placement.num_blocks, placement.num_slots, f"opencl {device.name}, {split}"
+    with ExitStack() as loaded:
+        part = part_of(placement.second, kv)
+        second = loaded.enter_context(closing(device.load(placement.second, part)))
+        if placement.first is not None:
+            own = part_of(placement.first, kv)
+            first = backends.get("cpu", options.threads).load(placement.first, own)
+        loaded.pop_all()
     if placement.first is None:
         return Bound(second, second.store or HostStore(program, kv), kv, *sizes)
-    own = part_of(placement.first, kv)
-    first = backends.get("cpu", options.threads).load(placement.first, own)
     stores = HostStore(placement.first, own), second.store or HostStore(placement.second, kv)
     mixed = MixedExecutable(first, second, stores)
     return Bound(mixed, mixed.store, kv, *sizes)

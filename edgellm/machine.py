@@ -21,6 +21,7 @@ from edgellm.kernels.cpu.isa import host_isa, processor
 from edgellm.kernels.cpu.limits import affinity_cpus, quota_cpus, usable_threads
 from edgellm.linux import read_file
 from edgellm.memory import available_memory, memory_limit
+from edgellm.signals import signal_name
 from edgellm.version import __version__
 
 # What kernels may ask for, in LLVM's words, on x86-64 and on AArch64.
@@ -157,7 +158,7 @@ def _opencl() -> tuple[str, ...]:
     except ValueError:
         return ("the driver's answer cannot be read",)
     if probe.returncode < 0:
-        return (f"the driver crashes (signal {-probe.returncode})",)
+        return (f"the driver crashes ({signal_name(-probe.returncode)})",)
     complaint = probe.stderr.strip().splitlines() or ["no reason given"]
     return (f"no device: {complaint[-1]}",)
 

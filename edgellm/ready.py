@@ -4,10 +4,11 @@ Knows nothing of text, requests, other models or callers. This is the only place
 that compute are put together.
 """
 
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from edgellm.backends import ROWS, Backends, backend_name
-from edgellm.binding import bind
+from edgellm.binding import Bound, bind
 from edgellm.block_pool import BlockPool
 from edgellm.cold_experts import ColdExperts
 from edgellm.config import cache_dir
@@ -21,7 +22,7 @@ from edgellm.kernels.program import Program
 from edgellm.kv_cache import KVTypes
 from edgellm.kv_plan import parse_kv_types
 from edgellm.limits import Limits
-from edgellm.load_plan import plan_load, usable_memory
+from edgellm.load_plan import LoadPlan, plan_load, usable_memory
 from edgellm.model_runner import ModelRunner
 from edgellm.models import Adapter, ModelConfig
 from edgellm.sampling import Find, Vocabulary, compiled_find, find_best
@@ -85,6 +86,26 @@ def make_ready(
         backends.note(f"{error}; running on the processor instead")
         backend = "cpu"
         bound = bind(backend, plan, types, options, backends)
+    with ExitStack() as opened:
+        opened.enter_context(closing(bound))
+        find = compiled_find(cache_dir()) if backend == "cpu" else find_best
+        engine = _make_engine(file, plan, bound, drafters, vocabulary)
+        opened.pop_all()  # the engine closes it
+    kv_cache_type = options.kv_cache_type or ROWS[backend].kv_cache_type
+    has_head = bound.head is not None
+    return Ready(
+        backend, bound.where, kv_cache_type, limits, program, bound.kv, engine, has_head, find
+    )
+
+
+def _make_engine(
+    file: GGUFFile,
+    plan: LoadPlan,
+    bound: Bound,
+    drafters: tuple[Drafter, ...],
+    vocabulary: Vocabulary | None,
+) -> Engine:
+    program, limits = plan.program, plan.limits
     pools = tuple(BlockPool(blocks) for blocks in bound.num_blocks)
     after_step = ColdExperts(file, plan.usable).trim if program.experts_on_disk else None
     reads = None if plan.head is None else plan.head.reads
@@ -95,13 +116,7 @@ def make_ready(
         head = HeadRunner(plan.head, bound.head)
         drafters = (*drafters[:1], MTP(head, _room(scheduler, runner), vocabulary), *drafters[1:])
     speculation = Speculation(drafters, limits, states is not None, reads) if drafters else None
-    engine = Engine(runner, scheduler, speculation)
-    kv_cache_type = options.kv_cache_type or ROWS[backend].kv_cache_type
-    has_head = bound.head is not None
-    find = compiled_find(cache_dir()) if backend == "cpu" else find_best
-    return Ready(
-        backend, bound.where, kv_cache_type, limits, program, bound.kv, engine, has_head, find
-    )
+    return Engine(runner, scheduler, speculation)
 
 
 def _room(scheduler: Scheduler, runner: ModelRunner) -> Room:

@@ -1,4 +1,4 @@
-"""Signals handled in another way for a while. Knows nothing of what they interrupt."""
+"""Signals: handled in another way for a while, and named. Knows nothing of what they interrupt."""
 
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -26,3 +26,11 @@ def handled(
     finally:
         for number, own in before.items():
             signal.signal(number, own)
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL of 9; "signal 35" of one without a name, as most real-time signals are."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -8,7 +8,6 @@ Knows nothing of what the engine does.
 import asyncio
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from edgellm.client.http import Address, exchange
 from edgellm.client.socket import SocketClient
 from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.linux import step_back
+from edgellm.signals import signal_name
 from edgellm.types import LoadOptions, ModelInfo
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class ChildClient(SocketClient):
         code = self._process.returncode if self._process else None
         how = "" if code is None else f": it ended with code {code}"
         if code is not None and code < 0:
-            how = f": it was ended by {signal.Signals(-code).name}"
+            how = f": it was ended by {signal_name(-code)}"
         try:
             said = self._stderr.read_bytes()[-_LAST_WORDS:].decode(errors="replace").strip()
         except OSError:

@@ -25,7 +25,8 @@ def slot_of(fields: Mapping[str, Any], info: ModelInfo) -> int:
 async def slots(call: Call) -> Reply:
     """As many as answers may be computed at once."""
     info = await call.service.model(call.query.get("model"))
-    running = (await call.service.client.stats())[info.name].running
+    stats = (await call.service.client.stats()).get(info.name)
+    running = 0 if stats is None else stats.running  # the model may just have left
     if call.query.get("fail_on_no_slot") and running >= info.max_num_seqs:
         raise Refusal(503, "unavailable_error", "no slot available", 1)
     return [

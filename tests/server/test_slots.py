@@ -100,3 +100,11 @@ def test_a_prompt_that_is_kept(server: Running) -> None:
     for wrong in ("yes", 1, []):
         status, refused = server.ask("POST", "/completion", {"prompt": "a", "keep_prompt": wrong})
         assert status == 400 and refused["error"]["param"] == "keep_prompt"
+
+
+def test_a_model_that_goes_away_meanwhile_has_idle_slots(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgellm.manager.Manager.stats", lambda manager: {})
+    status, slots = server.ask("GET", "/slots?fail_on_no_slot=1")
+    assert status == 200 and [slot["is_processing"] for slot in slots] == [False, False]
