@@ -5,7 +5,6 @@ import pickle
 import signal
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from edgellm.errors import BackendError, RequestError
 from edgellm.gguf_loader import open_gguf
 from edgellm.quantize import workers as module
 from edgellm.quantize.plan import make_plan
+from edgellm.quantize.process_pool import _signals_later
 from edgellm.quantize.workers import workers
 from edgellm.quantize.write import write_quantized
 from tests.gguf_writer import F16, write_gguf
@@ -24,8 +24,8 @@ COLUMNS, ROWS = 512, 300
 
 def test_processes_are_for_much_work() -> None:
     with workers(2, 1000) as few, workers(1, 1 << 40) as one, workers(2, 1 << 40) as many:
-        assert isinstance(few, ThreadPoolExecutor) and isinstance(one, ThreadPoolExecutor)
-        assert isinstance(many, ProcessPoolExecutor)
+        pids = [pool.submit(os.getpid).result() for pool in (few, one, many)]
+    assert pids[:2] == 2 * [os.getpid()] and pids[2] != os.getpid()
 
 
 def test_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +58,7 @@ def test_one_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _ENDED = """
 import os, signal
+from multiprocessing import active_children
 import numpy as np
 from edgellm.kernels.formats import by_name
 from edgellm.quantize import workers as module
@@ -70,8 +71,8 @@ if __name__ == "__main__":
         strips = converted("x", stored, by_name("F32"), by_name("Q8_0"), None, pool, 2)
         next(strips)
         strips.close()
-        for pid in list(pool._processes):
-            os.kill(pid, signal.SIGTERM)
+        for process in active_children():
+            os.kill(process.pid, signal.SIGTERM)
         raise SystemExit(7)
 """
 
@@ -86,30 +87,45 @@ def test_a_whole_group_that_is_told_to_end(tmp_path: Path) -> None:
 
 _HALF = """
 import os, signal, struct, sys, time
+from multiprocessing import active_children
 from pathlib import Path
+from edgellm.errors import BackendError
 from edgellm.quantize import workers as module
 
-def half(marker):
-    results = sys._getframe(1).f_locals["result_queue"]
-    results._writer._send(struct.pack("!i", 1000) + b"not all of it")
+def half(marker, number):
+    connection = sys._getframe(1).f_locals["connection"]
+    connection._send(struct.pack("!i", 1000) + b"not all of it")
     marker.touch()
+    os.kill(os.getpid(), number)
     signal.pause()
+
+def told_to_end(pool):
+    pool.submit(half, marker, signal.SIGCONT)
+    while not marker.exists():
+        time.sleep(0.01)
+    for process in active_children():
+        os.kill(process.pid, signal.SIGTERM)
+    raise SystemExit(7)
+
+def killed(pool):
+    written = pool.submit(half, marker, signal.SIGKILL)
+    others = [pool.submit(abs, -i) for i in range(100)]
+    try:
+        written.result()
+    except BackendError:
+        raise SystemExit(7)
 
 if __name__ == "__main__":
     module._FEW, marker = 0, Path(__file__).with_suffix(".written")
     with module.workers(2, 1) as pool:
-        pool.submit(half, marker)
-        while not marker.exists():
-            time.sleep(0.01)
-        for pid in list(pool._processes):
-            os.kill(pid, signal.SIGTERM)
-        raise SystemExit(7)
+        {"told_to_end": told_to_end, "killed": killed}[sys.argv[1]](pool)
 """
 
 
-def test_one_that_is_told_to_end_while_it_writes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["told_to_end", "killed"])
+def test_one_that_ends_while_it_writes(way: str, tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text(_HALF)
-    command = [sys.executable, str(tmp_path / "half.py")]
+    command = [sys.executable, str(tmp_path / "half.py"), way]
     done = subprocess.run(command, timeout=60, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (7, "")
 
@@ -117,7 +133,7 @@ def test_one_that_is_told_to_end_while_it_writes(tmp_path: Path) -> None:
 def test_signals_wait_until_processes_are_started() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), module._signals_later():
+        with pytest.raises(KeyboardInterrupt), _signals_later():
             signal.raise_signal(signal.SIGINT)
             passed = True
         assert passed
