@@ -8,7 +8,6 @@ from typing import Any
 from edgellm.dialects.functions import typed
 from edgellm.dialects.json_scan import Malformed
 from edgellm.dialects.reader import MAX_NAME, Reader, Reading
-from edgellm.escapes import well_formed
 
 _ARGUMENTS = ("arguments", "parameters")
 _NAMES = ("name", "tool_name")
@@ -150,8 +149,7 @@ def _python_arguments(node: ast.expr) -> str:
     if not all(keyword.arg for keyword in node.keywords):
         raise Malformed
     given = {k.arg: ast.literal_eval(_Words().visit(k.value)) for k in node.keywords}
-    # JSON writes some characters as two escapes, which in Python are two halves.
-    return well_formed(json.dumps(given, ensure_ascii=False, allow_nan=False))
+    return json.dumps(given, ensure_ascii=False, allow_nan=False)
 
 
 def json_name(reader: Reader) -> Reading[str]:
@@ -187,8 +185,8 @@ def _as_object(written: str) -> str:
     try:
         value = json.loads(written)
         if isinstance(value, str):
-            written = value
             value = json.loads(value)
+            written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         raise Malformed from None
     if value is None:

@@ -7,7 +7,9 @@ _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _BLANK = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"[-+.0-9a-zA-Z]*")
 _WHOLE_SCALAR = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false|null")
+_ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{0,4})?')  # or its beginning
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
+_UNKNOWN = "\\ufffd"
 
 
 class Malformed(Exception):
@@ -18,7 +20,8 @@ class JsonScan:
     """Follows one value. is_done: it is complete.
 
     Its text is passed on as it is, except that control characters inside strings, which models
-    write where an escape belongs, are escaped.
+    write where an escape belongs, are escaped, and the escape of half a surrogate pair without the
+    other half, which is no text, becomes that of U+FFFD.
     """
 
     def __init__(self) -> None:
@@ -27,6 +30,7 @@ class JsonScan:
         self._open = ""  # brackets around this place
         self._scalar = ""
         self._escape = ""  # of an escape in a string, so far
+        self._half = ""  # the escape before, when another one may make it whole
         self._in_key = False
 
     def push(self, text: str) -> tuple[int, str]:
@@ -89,29 +93,36 @@ class JsonScan:
 
     def _string(self, text: str, at: int) -> tuple[int, str]:
         c = text[at]
-        if self._escape:
+        if self._escape or c == "\\":
             self._escape += c
-            if self._escape[1] == "u":
-                if len(self._escape) > 2 and c not in "0123456789abcdefABCDEF":
-                    raise Malformed
-                if len(self._escape) == 6:
-                    self._escape = ""
-            elif c in '"\\/bfnrt':
-                self._escape = ""
-            else:
-                raise Malformed
-            return 1, c
+            return 1, self._take_escape()
+        before, self._half = _UNKNOWN if self._half else "", ""
         if c == '"':
             self._expects = "colon"
             if not self._in_key:
                 self._end_value()
-            return 1, c
-        if c == "\\":
-            self._escape = c
-            return 1, c
+            return 1, before + c
         run = _PLAIN.match(text, at)
         assert run is not None
-        return (len(run[0]), run[0]) if run[0] else (1, _ESCAPES.get(c, f"\\u{ord(c):04x}"))
+        if run[0]:
+            return len(run[0]), before + run[0]
+        return 1, before + _ESCAPES.get(c, f"\\u{ord(c):04x}")
+
+    def _take_escape(self) -> str:
+        """What to pass on once an escape is whole, and with it perhaps the one before."""
+        escape = self._escape
+        if not _ESCAPE.fullmatch(escape):
+            raise Malformed
+        is_number = escape[1:2] == "u"
+        if len(escape) < (6 if is_number else 2):
+            return ""
+        number = int(escape[2:], 16) if is_number else 0
+        half, self._half, self._escape = self._half, "", ""
+        if 0xDC00 <= number < 0xE000:
+            return half + escape if half else _UNKNOWN
+        if 0xD800 <= number < 0xDC00:
+            escape, self._half = "", escape
+        return (_UNKNOWN if half else "") + escape
 
     def _end_scalar(self) -> None:
         if self._scalar:

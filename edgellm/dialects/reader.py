@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 from edgellm.dialects.functions import Function
 from edgellm.dialects.json_scan import JsonScan, Malformed
 from edgellm.dialects.parts import CallPart, Part, TextPart, merged
+from edgellm.escapes import well_formed
 
 T = TypeVar("T")
 Reading = Generator[None, None, T]  # yields where more text is needed
@@ -209,10 +210,11 @@ class Reader:
             raise Malformed
         self._call, self._is_live = [], self._streams and name in self.functions
         own = call_id or f"call_{os.urandom(12).hex()}"
-        self._send(CallPart(self._num_calls, "", own, name))
+        self._send(CallPart(self._num_calls, "", own, well_formed(name)))
 
     def add_arguments(self, text: str) -> None:
-        self._send(CallPart(self._num_calls, text))
+        """More of the JSON text; no half of a surrogate pair is at either end."""
+        self._send(CallPart(self._num_calls, well_formed(text)))
 
     def close_call(self) -> None:
         assert self._call is not None, "no call is open"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from edgellm.dialects.json_scan import MAX_DEPTH, JsonScan, Malformed
+from edgellm.escapes import well_formed
 
 VALUES = st.recursive(
     st.none()
@@ -42,6 +43,13 @@ def scanned(text: str, size: int) -> str | None:
 def test_values(value: object, size: int, is_ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii, indent=size % 3 or None)
     assert scanned(text, size) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.sampled_from('\ud83d\ude00\ud800a"'), max_size=8), st.integers(1, 9))
+def test_halves_of_surrogate_pairs_are_no_text(value: str, size: int) -> None:
+    written = scanned(json.dumps(value), size)
+    assert written is not None and json.loads(written) == well_formed(value)
 
 
 @settings(max_examples=100, deadline=None)

@@ -107,3 +107,17 @@ def test_a_broken_call_is_text(case: Case) -> None:
     broken = case.note.replace("note", "no te", 1).replace("tags", '"', 1)
     parts = read(case.told_by, f"{broken} and so on", given_tools())
     assert parts == [TextPart(f"{broken} and so on")]
+
+
+@each
+@pytest.mark.parametrize("half", [r"\ud800", r"a\ude00", r"\ud83d\\"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_arguments_are_text_whatever_escapes_they_have(
+    case: Case, half: str, streams: bool
+) -> None:
+    """JSON and Python can write half of a surrogate pair, and UTF-8 cannot."""
+    for answer in (case.two.replace("3", f'"{half}"'), case.note.replace("b,c", half)):
+        for part in read(case.told_by, [answer], given_tools(), streams=streams):
+            if isinstance(part, CallPart):
+                value = json.loads(part.arguments)
+                assert json.dumps([part.name, value], ensure_ascii=False).encode()
