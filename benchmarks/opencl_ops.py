@@ -22,11 +22,10 @@ import numpy as np
 import pyopencl as cl
 from products import COLUMNS, COMPUTED, tokens, weight_of
 
-from edgellm.config import cache_dir
 from edgellm.kernels.formats import Format
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl import OpenCLBackend
-from edgellm.kernels.opencl.devices import choose, describe, variant_of
+from edgellm.kernels.opencl.devices import describe, meant, variant_of
 from edgellm.kernels.opencl.variant import Variant, header
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import Weight
@@ -140,7 +139,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--save", type=Path)
     a = parser.parse_args()
-    device = choose(a.device)
+    device = meant(a.device)[0]
     variant, context = variant_of(device), cl.Context([device])
     queue = cl.CommandQueue(context)
     copy = copy_gbs(context, queue, a.rounds)
@@ -149,7 +148,7 @@ def main() -> None:
     print(f"a copy reads and writes {copy:.1f} GB/s; {unit} {peak:.0f} GMAC/s")
     many = f"{a.rows} rows GMAC/s"
     print(f"{'format':8} {'one row GB/s':>12} {'of a copy':>9} {many:>18} of {unit}")
-    backend = OpenCLBackend(cache_dir() / "opencl", a.device, warms_up=False)
+    backend = OpenCLBackend(None, a.device, warms_up=False)
     formats = {}
     for fmt in COMPUTED:
         if a.formats and fmt.name not in a.formats:

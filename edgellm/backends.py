@@ -205,13 +205,26 @@ def _make_cpu(threads: int | None, device: str | None, audiences: Audiences) -> 
 
 
 def _make_opencl(threads: int | None, device: str | None, audiences: Audiences) -> Backend:
+    from edgellm.kernels.cpu.private_folder import PrivateFolder
+
     try:
         from edgellm.kernels.opencl import OpenCLBackend
     except ImportError as error:
         raise BackendError(_NO_PYOPENCL.format(error)) from None
-    cache = _private(cache_dir() / "opencl", audiences[0].note)
+
+    def open_store(key: str) -> PrivateFolder | None:
+        """Its folder; None when others could put programs there for us to run."""
+        folder = cache_dir() / "opencl" / key
+        try:
+            store = PrivateFolder(folder)
+        except OSError as error:
+            audiences[0].note(f"kernels are built anew each time: {error}")
+            return None
+        mark_used(folder)
+        return store
+
     note = "the driver makes kernels for this device, which takes longest the first time"
-    return OpenCLBackend(cache, device, on_build=_compiling(audiences, note))
+    return OpenCLBackend(open_store, device, on_build=_compiling(audiences, note))
 
 
 def _compiling(audiences: Audiences, note: str) -> Callable[[int, int], None]:
@@ -228,18 +241,6 @@ def _compiling(audiences: Audiences, note: str) -> Callable[[int, int], None]:
             audience.count("compiling kernels", done, total)
 
     return tell
-
-
-def _private(folder: Path, note: Note) -> Path | None:
-    """The folder, made if need be; None when others could put programs there for us to run."""
-    from edgellm.kernels.cpu.private_folder import PrivateFolder
-
-    try:
-        PrivateFolder(folder)
-    except OSError as error:
-        note(f"kernels are built anew each time: {error}")
-        return None
-    return folder
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import KVStorage
+from edgellm.kernels.opencl.binaries import OpenStore
 from edgellm.kernels.opencl.context import Context
 from edgellm.kernels.opencl.devices import describe, found, meant, memory_of, variant_of
 from edgellm.kernels.opencl.executable import Executable
@@ -25,8 +25,8 @@ _LONG = 2.0  # seconds
 class OpenCLBackend:
     """One device and the programs built for it.
 
-    device: a number in the list of `edgellm doctor` or a part of a name; None is the best. cache: a
-    folder of this user alone for built programs. variant: how kernels are cut, where the device's
+    open_store: gives a store for the built programs of a device; None builds them each time.
+    device: a number in the list of `edgellm doctor` or a part of a name; None is the best. variant: how kernels are cut, where the device's
     own choice is not wanted (tests). warms_up: builds and runs every kernel of a program when it
     is loaded, not when a step first needs it. on_build: is told how many of how many things are
     done when that takes a while; what it raises ends the loading.
@@ -36,7 +36,7 @@ class OpenCLBackend:
 
     def __init__(
         self,
-        cache: Path | None,
+        open_store: OpenStore | None,
         device: str | None = None,
         variant: Variant | None = None,
         warms_up: bool = True,
@@ -44,7 +44,7 @@ class OpenCLBackend:
     ) -> None:
         self._warms_up = warms_up
         self._on_build = on_build
-        self._context = _opened(meant(device), cache, variant)
+        self._context = _opened(meant(device), open_store, variant)
 
     @property
     def name(self) -> str:
@@ -98,7 +98,9 @@ def report() -> list[str]:
     return lines
 
 
-def _opened(devices: Iterable[Any], cache: Path | None, variant: Variant | None = None) -> Context:
+def _opened(
+    devices: Iterable[Any], open_store: OpenStore | None, variant: Variant | None = None
+) -> Context:
     """The first device that works, perhaps without what it claims beyond plain OpenCL.
 
     BackendError of the last one, where none does.
@@ -108,7 +110,7 @@ def _opened(devices: Iterable[Any], cache: Path | None, variant: Variant | None 
         wanted = variant or variant_of(device)
         for cut in dict.fromkeys((wanted, *wanted.fallbacks)):
             try:
-                context = Context(device, cut, cache)
+                context = Context(device, cut, open_store)
                 check(context)
                 return context
             except BackendError as found_wrong:

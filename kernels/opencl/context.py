@@ -4,11 +4,8 @@ Knows nothing of ops. Every failure of the driver comes out as a BackendError.
 """
 
 import threading
-import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +14,7 @@ import pyopencl as cl
 
 from edgellm.errors import BackendError, OutOfDeviceMemory
 from edgellm.kernels.formats import by_name, dequantize_rows
+from edgellm.kernels.opencl.binaries import Binaries, OpenStore
 from edgellm.kernels.opencl.sources import KernelKey, program_text
 from edgellm.kernels.opencl.strips import to_strips
 from edgellm.kernels.opencl.variant import Variant
@@ -26,14 +24,14 @@ _LANGUAGE, _LATER_LANGUAGE = "CL1.2", "CL3.0"  # the later one where an extensio
 
 
 class Context:
-    """A device with an in-order queue. cache: folder for built programs; None builds each time."""
+    """A device with an in-order queue. open_store: for built programs; None builds each time."""
 
-    def __init__(self, device: Any, variant: Variant, cache: Path | None) -> None:
+    def __init__(self, device: Any, variant: Variant, open_store: OpenStore | None) -> None:
         self.device, self.variant = device, variant
-        self._cache = cache
         with faults(f"cannot use the OpenCL device {device.name.strip()}"):
             self._context = cl.Context([device])
             self.queue = cl.CommandQueue(self._context)
+            self._binaries = Binaries(self._context, device, open_store)
         self._programs: dict[str, Any] = {}
         self._lock = threading.Lock()
 
@@ -51,15 +49,10 @@ class Context:
             ) from None
 
     def _build(self, text: str, key: KernelKey) -> Any:
-        program = cl.Program(self._context, text)
         has_later = "khr" in (self.variant.dot4, self.variant.shuffles)
         language = _LATER_LANGUAGE if has_later else _LANGUAGE
         try:
-            with warnings.catch_warnings(), ExitStack() as stack:
-                warnings.simplefilter("ignore", cl.CompilerWarning)
-                # pyopencl always stores programs, unless the driver does so itself.
-                cache = self._cache or stack.enter_context(TemporaryDirectory())
-                return program.build([f"-cl-std={language}"], cache_dir=str(cache))
+            return self._binaries.build(text, [f"-cl-std={language}"])
         except cl.Error as error:
             raise BackendError(
                 f"the driver of {self.device.name.strip()} cannot build {key.source}.cl: update "

@@ -5,7 +5,6 @@ cut for GPUs too.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
@@ -14,19 +13,18 @@ pytest.importorskip("pyopencl", reason="the test extra installs pyopencl and dri
 from edgellm.config import cache_dir
 from edgellm.kernels.cpu.private_folder import PrivateFolder
 from edgellm.kernels.opencl import OpenCLBackend
+from edgellm.kernels.opencl.binaries import OpenStore
 from edgellm.kernels.opencl.variant import VARIANTS
 
 
 @pytest.fixture(scope="session")
-def cache() -> Path:
-    """The user's own folder of built programs, so that a second run builds nothing."""
-    folder = cache_dir() / "opencl"
-    PrivateFolder(folder)
-    return folder
+def cache() -> OpenStore:
+    """The user's own folders of built programs, so that a second run builds nothing."""
+    return lambda key: PrivateFolder(cache_dir() / "opencl" / key)
 
 
 @pytest.fixture(scope="session")
-def backends(opencl: None, cache: Path) -> Iterator[Mapping[str, OpenCLBackend]]:
+def backends(opencl: None, cache: OpenStore) -> Iterator[Mapping[str, OpenCLBackend]]:
     """By name of the variant."""
     made = {
         name: OpenCLBackend(cache, variant=variant, warms_up=False)

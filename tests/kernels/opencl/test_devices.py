@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +15,8 @@ from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.opencl import OpenCLBackend, devices
 from edgellm.kernels.opencl.backend import report
+from edgellm.kernels.opencl.binaries import OpenStore
 from edgellm.kernels.opencl.context import Context
-from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.variant import _DOT4, VARIANTS
 from tests.kernels.cpu.programs import decoder, pack, storage, streams
 from tests.kernels.opencl.test_bits import check_products
@@ -191,7 +190,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def reached(way: str, cache: Path) -> OpenCLBackend | None:
+def reached(way: str, cache: OpenStore) -> OpenCLBackend | None:
     """A backend that goes this way on the first device where it works."""
     cut = replace(VARIANTS["gpu"], name=way, **WAYS[way])
     for number in range(len(devices.found())):
@@ -203,7 +202,7 @@ def reached(way: str, cache: Path) -> OpenCLBackend | None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_all_ways_give_the_same_bits(opencl: None, cache: Path, way: str) -> None:
+def test_all_ways_give_the_same_bits(opencl: None, cache: OpenStore, way: str) -> None:
     backend = reached(way, cache)
     if backend is None:
         pytest.skip("no device here reaches it")
@@ -221,7 +220,7 @@ def test_all_ways_give_the_same_bits(opencl: None, cache: Path, way: str) -> Non
         check_products(backend, by_name(name), (1, 3, 33))
 
 
-def test_ways_that_no_device_here_reaches(opencl: None, cache: Path) -> None:
+def test_ways_that_no_device_here_reaches(opencl: None, cache: OpenStore) -> None:
     """On the PoCL of the test extra those are all; Intel's driver knows all of them."""
     names = {device.platform.name.strip() for device in devices.found()}
     unreached = {way for way in WAYS if reached(way, cache) is None}
@@ -231,7 +230,7 @@ def test_ways_that_no_device_here_reaches(opencl: None, cache: Path) -> None:
 
 
 def test_a_driver_without_what_it_promised_gets_plain_kernels(
-    backend: OpenCLBackend, cache: Path, monkeypatch: pytest.MonkeyPatch
+    backend: OpenCLBackend, cache: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether it does not build, or computes something else."""
     number = str(devices.found().index(backend._context.device))
@@ -245,7 +244,7 @@ def test_a_driver_without_what_it_promised_gets_plain_kernels(
 
 
 def test_the_next_device_is_taken_where_one_fails(
-    backend: OpenCLBackend, cache: Path, monkeypatch: pytest.MonkeyPatch
+    backend: OpenCLBackend, cache: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     working = backend._context.device
     broken = cl.Device.from_int_ptr(working.int_ptr)
@@ -274,19 +273,3 @@ def test_what_is_wrong_with_a_device_is_reported(
     monkeypatch.setattr(f"{own}.check", check)
     (line,) = report()
     assert line.endswith("no kernels): cannot build probe.cl: 1:2: error: no such thing")
-
-
-def test_programs_are_stored_by_source(
-    backend: OpenCLBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the driver does not do so itself, as PoCL and NVIDIA's do. The probe is one of them."""
-    monkeypatch.setattr("pyopencl.characterize.has_src_build_cache", lambda device: False)
-    key = KernelKey("hadamard", "hadamard", definitions=(("SIZE", 32), ("FACTOR", "1.0f")))
-    other = KernelKey("hadamard", "hadamard", definitions=(("SIZE", 64), ("FACTOR", "1.0f")))
-    stored = []
-    for wanted in (key, key, other):  # in a new process, as it were
-        OpenCLBackend(tmp_path, variant=VARIANTS["gpu"])._context.kernel(wanted)
-        stored.append(len(list(tmp_path.rglob("binary"))))
-    assert stored == [2, 2, 3]
-    OpenCLBackend(None, variant=VARIANTS["gpu"])._context.kernel(key)
-    assert len(list(tmp_path.rglob("binary"))) == 3

@@ -1,11 +1,10 @@
 """What a program needs is built when it is loaded: watched, and ended by who watches."""
 
-from pathlib import Path
-
 import pytest
 
 from edgellm.errors import RequestError
 from edgellm.kernels.opencl import OpenCLBackend, backend as backends
+from edgellm.kernels.opencl.binaries import OpenStore
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.plan import Launch
 from edgellm.kernels.opencl.sources import KernelKey
@@ -22,7 +21,7 @@ def slow(backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "_LONG", -1.0)
 
 
-def test_who_loads_sees_how_far_it_is(cache: Path) -> None:
+def test_who_loads_sees_how_far_it_is(cache: OpenStore) -> None:
     told: list[tuple[int, int]] = []
     backend = OpenCLBackend(cache, on_build=lambda *numbers: told.append(numbers))
     executable = backend.load(PROGRAM, storage(PROGRAM, 1))
@@ -31,7 +30,7 @@ def test_who_loads_sees_how_far_it_is(cache: Path) -> None:
     assert told == [(done, total) for done in range(total)]
 
 
-def test_who_loads_may_end_it(cache: Path) -> None:
+def test_who_loads_may_end_it(cache: OpenStore) -> None:
     def leave(done: int, total: int) -> None:
         if done == 2:
             raise RequestError("enough")
@@ -44,7 +43,7 @@ def test_who_loads_may_end_it(cache: Path) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_small_steps_need_what_any_step_does(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, variant: str
+    cache: OpenStore, monkeypatch: pytest.MonkeyPatch, variant: str
 ) -> None:
     """But for a step whose tokens the device has already."""
     used_keys: list[KernelKey] = []
