@@ -25,8 +25,7 @@ from products import COLUMNS, COMPUTED, tokens, weight_of
 from edgellm.kernels.formats import Format
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl import OpenCLBackend
-from edgellm.kernels.opencl.devices import describe, meant, variant_of
-from edgellm.kernels.opencl.variant import Variant, header
+from edgellm.kernels.opencl.variant import Variant, header, language
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import Weight
 
@@ -77,11 +76,12 @@ def peak_gmacs(
 ) -> tuple[str, float]:
     """What the kernels multiply with, and multiply-adds per second of nothing else."""
     kind, multiply, macs = "floatV", "fused(a, b, c)", variant.vector
-    if variant.dot4 != "none":
+    has_dot4 = variant.dot4 not in ("none", "avx2")
+    if has_dot4:
         kind, multiply, macs = "int", "DOT4(as_uint(a), as_uint(b), c)", 4
     text = f"#define KIND {kind}\n#define LOOP {LOOP}\n#define CHAINS {CHAINS}\n"
     text += f"#define MULTIPLY(a, b, c) {multiply}\n{header(variant, variant.vector)}{PEAK}"
-    kernel = cl.Kernel(cl.Program(context, text).build(["-cl-std=CL1.2"]), "peak")
+    kernel = cl.Kernel(cl.Program(context, text).build([f"-cl-std={language(variant)}"]), "peak")
     items = ITEMS_PER_UNIT * context.devices[0].max_compute_units
     size = 4 * variant.vector * max(items, CHAINS)
     numbers = cl.Buffer(context, cl.mem_flags.READ_WRITE, size)
@@ -94,7 +94,7 @@ def peak_gmacs(
         queue.finish()
 
     rate = 4 * macs * items * LOOP * CHAINS / median_seconds(run, rounds) / 1e9
-    return "fma" if variant.dot4 == "none" else "dp4a", rate
+    return "dp4a" if has_dot4 else "fma", rate
 
 
 def step_seconds(backend: OpenCLBackend, weights: list[Weight], rows: int, rounds: int) -> float:
@@ -139,16 +139,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--save", type=Path)
     a = parser.parse_args()
-    device = meant(a.device)[0]
-    variant, context = variant_of(device), cl.Context([device])
+    backend = OpenCLBackend(None, a.device, warms_up=False)
+    device, variant = backend._context.device, backend._context.variant
+    context = cl.Context([device])
     queue = cl.CommandQueue(context)
     copy = copy_gbs(context, queue, a.rounds)
     unit, peak = peak_gmacs(context, queue, variant, a.rounds)
-    print(describe(0, device).description.removeprefix("0: "))
+    print(backend.name)
     print(f"a copy reads and writes {copy:.1f} GB/s; {unit} {peak:.0f} GMAC/s")
     many = f"{a.rows} rows GMAC/s"
     print(f"{'format':8} {'one row GB/s':>12} {'of a copy':>9} {many:>18} of {unit}")
-    backend = OpenCLBackend(None, a.device, warms_up=False)
     formats = {}
     for fmt in COMPUTED:
         if a.formats and fmt.name not in a.formats:

@@ -26,10 +26,11 @@ class OpenCLBackend:
     """One device and the programs built for it.
 
     open_store: gives a store for the built programs of a device; None builds them each time.
-    device: a number in the list of `edgellm doctor` or a part of a name; None is the best. variant: how kernels are cut, where the device's
-    own choice is not wanted (tests). warms_up: builds and runs every kernel of a program when it
-    is loaded, not when a step first needs it. on_build: is told how many of how many things are
-    done when that takes a while; what it raises ends the loading.
+    device: a number in the list of `edgellm doctor` or a part of a name; None is the best.
+    variant: how kernels are cut, where the device's own choice is not wanted (tests). warms_up:
+    builds and runs every kernel of a program when it is loaded, not when a step first needs it.
+    on_build: is told how many of how many things are done when that takes a while; what it raises
+    ends the loading.
     """
 
     threads = None

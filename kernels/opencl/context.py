@@ -17,10 +17,8 @@ from edgellm.kernels.formats import by_name, dequantize_rows
 from edgellm.kernels.opencl.binaries import Binaries, OpenStore
 from edgellm.kernels.opencl.sources import KernelKey, program_text
 from edgellm.kernels.opencl.strips import to_strips
-from edgellm.kernels.opencl.variant import Variant
+from edgellm.kernels.opencl.variant import Variant, language
 from edgellm.kernels.program import Weight
-
-_LANGUAGE, _LATER_LANGUAGE = "CL1.2", "CL3.0"  # the later one where an extension is one to it
 
 
 class Context:
@@ -49,10 +47,8 @@ class Context:
             ) from None
 
     def _build(self, text: str, key: KernelKey) -> Any:
-        has_later = "khr" in (self.variant.dot4, self.variant.shuffles)
-        language = _LATER_LANGUAGE if has_later else _LANGUAGE
         try:
-            return self._binaries.build(text, [f"-cl-std={language}"])
+            return self._binaries.build(text, [f"-cl-std={language(self.variant)}"])
         except cl.Error as error:
             raise BackendError(
                 f"the driver of {self.device.name.strip()} cannot build {key.source}.cl: update "

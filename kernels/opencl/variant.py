@@ -124,6 +124,11 @@ _SHUFFLES = {
 _COMPONENTS = {1: [""], 4: [f".s{i}" for i in range(4)], 8: [f".s{i}" for i in range(8)]}
 
 
+def language(variant: Variant) -> str:
+    """For -cl-std: the later one where an extension is one to it."""
+    return "CL3.0" if "khr" in (variant.dot4, variant.shuffles) else "CL1.2"
+
+
 def header(variant: Variant, vector: int) -> str:
     """C definitions for kernels whose work-items handle `vector` numbers at once."""
     lines = [
