@@ -97,7 +97,8 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     )
     if args.against is not None and args.text is None:
         raise RequestError("--against compares predictions on a text: give --text FILE", "text")
-    if not (wanted.text or wanted.items or wanted.needle_lengths or wanted.tasks or wanted.speed):
+    measures = wanted.items, wanted.needle_lengths, wanted.tasks, wanted.speed
+    if wanted.text is None and not any(measures):
         raise RequestError(
             "nothing to measure: give --text FILE, --choice, --needle, --calls or --speed", "text"
         )

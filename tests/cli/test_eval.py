@@ -246,6 +246,17 @@ def test_a_table_is_shown_though_its_picture_cannot_be_drawn(
     assert shown.out.startswith("MODEL") and "No such file" in shown.err
 
 
+@pytest.mark.weights
+@pytest.mark.parametrize("words", [[], ["--choice"]])
+def test_an_empty_text_fills_no_chunk(
+    smollm2: Path, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").touch()
+    words = ["eval", "table", str(smollm2), "--text", str(tmp_path / "empty"), *words]
+    assert cli.main(words) == 2
+    assert "the text has 0 tokens and one chunk takes 1024" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

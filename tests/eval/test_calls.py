@@ -21,6 +21,12 @@ TOOL = {
         },
     },
 }
+
+
+def with_parameters(schema: Any) -> dict[str, Any]:
+    return {"function": {"name": "add", "parameters": schema}}
+
+
 CALL_TASK = {"prompt": "p", "tools": [TOOL], "expect": {"name": "add", "arguments": {"a": 1}}}
 JSON_TASK = {"prompt": "p", "schema": {"type": "array", "minItems": 2}}
 
@@ -81,7 +87,11 @@ def test_json(text: str, valid: int) -> None:
         ({"prompt": "p"}, "no task"),
         ({"prompt": "p", "tools": [{}]}, "no task"),
         ({"prompt": "p", "schema": {"type": "nothing"}}, "no JSON schema"),
+        ({"prompt": "p", "schema": None}, "no JSON schema"),
         ({"prompt": "p", "tools": 3}, "no task"),
+        ({"prompt": "p", "tools": [{"function": {"parameters": {}}}]}, ".*has no name"),
+        ({"prompt": "p", "tools": [with_parameters({"$ref": "#/x"})]}, ".*where '/x' refers to"),
+        ({"prompt": "p", "schema": {"items": {"$ref": "http://h/x"}}}, ".*http://h/x"),
         ([], "no task"),
     ],
 )
@@ -94,5 +104,16 @@ def test_our_own_tasks_are_good() -> None:
     tasks = read_tasks(eval_tasks.lines(None, eval_tasks.CALLS), "own")
     assert {task.schema is None for task in tasks} == {True, False}
     for task in tasks:
-        names = [tool["function"]["name"] for tool in task.tools]
-        assert task.name is None or task.name in names
+        assert task.name is None or task.name in (task.tools.functions or ())
+
+
+def test_a_function_without_parameters_takes_any() -> None:
+    tasks = read_tasks([json.dumps({"prompt": "p", "tools": [{"function": {"name": "go"}}]})], "f")
+    assert tool_calls(Answers(calls=[("go", "{}")]), tasks).valid == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"$dynamicRef": "#x"}])
+def test_a_schema_without_end_is_named(schema: Any) -> None:
+    tasks = read_tasks([json.dumps({"prompt": "p", "schema": schema})], "f")
+    with pytest.raises(RequestError, match="task 1 has a schema whose references lead nowhere"):
+        tool_calls(Answers("1"), tasks)  # type: ignore[arg-type]
