@@ -212,8 +212,8 @@ class Session:
             await generation.run(await self.client(), info.name)
         except asyncio.CancelledError:
             generation.end("abort")
-        except EdgeLLMError as error:
-            generation.error = error
+        except Exception as error:
+            generation.error = error if isinstance(error, EdgeLLMError) else _own(error)
             generation.end("error")
         finally:
             self._leave(generation)
@@ -246,3 +246,8 @@ class Session:
             self._note(_ENDED)
         finally:
             self._checking = None
+
+
+def _own(error: Exception) -> EdgeLLMError:
+    """What no room foresees ends one answer, and says what it was."""
+    return EdgeLLMError(f"{type(error).__name__}: {error} (an error of edgellm itself)")

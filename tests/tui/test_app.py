@@ -188,6 +188,20 @@ async def test_an_answer_that_could_not_begin_says_why(tmp_path: Path) -> None:
             await app.open(failed)
 
 
+@asynchronous
+async def test_an_answer_that_dies_of_an_error_of_our_own_says_so(tmp_path: Path) -> None:
+    def answer(prompt: str) -> str:
+        return "fine" if "again" in prompt else str(1 / 0)
+
+    async with chatting(tmp_path, ScriptedClient(answer)) as pilot:
+        await say(pilot, "hi")
+        assert shown(app_of(pilot))[-1].finish_reason == "error"
+        ending = app_of(pilot).transcript.views[-1].query_one(".ending", Static)
+        assert "ZeroDivisionError: division by zero" in str(ending.render())
+        await say(pilot, "again")
+        assert texts(pilot)[-1] == "fine"
+
+
 def test_acceptance_is_in_the_status_bar() -> None:
     assert "guessed" not in str(StatusBar().render())
     bar = StatusBar()

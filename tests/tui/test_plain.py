@@ -41,6 +41,15 @@ async def test_a_conversation(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_an_error_of_our_own_ends_the_answer_alone(tmp_path: Path) -> None:
+    client = ScriptedClient(lambda prompt: "ok" if "two" in prompt else str(1 / 0))
+    lines, written = io.StringIO("one\ntwo\n"), io.StringIO()
+    await converse(ScriptedEngine(client), tmp_path / "h.db", "tiny", None, lines, written)
+    said = written.getvalue()
+    assert "(ZeroDivisionError: division by zero" in said and said.endswith("ok\n")
+
+
+@asynchronous
 async def test_an_interrupt_stops_the_answer_alone(tmp_path: Path) -> None:
     class Endless(ScriptedClient):
         def _check(self) -> None:
