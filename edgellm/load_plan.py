@@ -17,7 +17,7 @@ from edgellm.models import Adapter, ModelConfig, MTPHead, record, record_with_he
 from edgellm.placement import Placement, place, place_on_host
 from edgellm.types import DEFAULT_CONTEXT, LoadOptions
 
-_TOKEN_BUDGET = 512  # rows of one step beside one per sequence
+_TOKEN_BUDGET = 512  # rows of one step; room for them is made by powers of two
 _LOGITS_BYTES = 64 << 20  # of one step's logits, when every position's are wanted
 
 
@@ -67,12 +67,12 @@ def plan_load(
         program = replace(program, experts_on_disk=True)
         if head is not None:
             head = replace(head, program=replace(head.program, experts_on_disk=True))
+    rows = max(_TOKEN_BUDGET, 2 * options.max_num_seqs)
     limits = Limits(
         context_length=context,
         max_num_seqs=options.max_num_seqs,
         block_size=BLOCK_SIZE,
-        token_budget=options.max_num_seqs
-        + (_TOKEN_BUDGET if program.is_causal else max(_TOKEN_BUDGET, context)),
+        token_budget=rows if program.is_causal else max(rows, context),
         max_logits_rows=max(1, _LOGITS_BYTES // (4 * program.vocab_size)),
         windows=tuple(group.window for group in program.kv_groups),
         is_causal=program.is_causal,
