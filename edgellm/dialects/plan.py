@@ -52,12 +52,21 @@ class Plan:
         """What the template is given. A model that does not know calls is told of them."""
         return taught(messages, self.tools) if self.dialect.is_taught else messages
 
-    def answering(self, params: SamplingParams, tail: str, streams: bool = False) -> Answering:
+    def answering(
+        self, params: SamplingParams, tail: str, streams: bool = False, is_apart: bool = True
+    ) -> Answering:
         """tail: the end of the prompt, with its markers. streams: calls are wanted as they come.
+        is_apart: reasoning is no part of what is said; else it is, with its markers.
 
         A schema is one of what is said: calls, channels and reasoning that has begun go before it.
-        RequestError when two other forms are asked of the answer.
+        RequestError when two other forms are asked of the answer, or reasoning in channels is not
+        to be apart.
         """
+        if self.dialect.has_channels and not is_apart:
+            raise RequestError(
+                "reasoning_format: this model writes reasoning in a channel, which is always apart",
+                "reasoning_format",
+            )
         is_open, is_closed = self._thought(tail)
         form = next(iter(constraints_of(params)), None)
         is_schema = form == "json_schema"
@@ -77,21 +86,22 @@ class Plan:
         shown = tuple(sorted(set(self.control.values())))
         if not (self.tools.callable or self.thinking or self.dialect.has_channels):
             return Answering(params)
-        return Answering(params, shown, partial(self._parser, is_open, streams))
+        return Answering(params, shown, partial(self._parser, is_open, streams, is_apart))
 
     def end_of_thought(self, tail: str) -> str:
         """What goes before an answer of which the beginning is given; tail: the prompt's end."""
         is_open, _ = self._thought(tail)
         return f"{self.thinking.close}\n\n" if is_open and self.thinking is not None else ""
 
-    def _parser(self, is_open: bool, streams: bool) -> Parser:
+    def _parser(self, is_open: bool, streams: bool, is_apart: bool) -> Parser:
         reader = Reader(self.tools.callable, streams)
-        return ReadingParser(reader, self._read(reader, is_open))
+        return ReadingParser(reader, self._read(reader, is_open, is_apart))
 
-    def _read(self, reader: Reader, is_open: bool) -> Reading[None]:
+    def _read(self, reader: Reader, is_open: bool, is_apart: bool) -> Reading[None]:
         yield  # until there is text
         if self.thinking is not None and not self.dialect.has_channels:
-            yield from _think(reader, self.thinking, is_open)
+            think = _think if is_apart else _think_aloud
+            yield from think(reader, self.thinking, is_open)
         if self.tools.callable or self.dialect.has_channels:
             yield from self.dialect.read(reader)
         else:
@@ -178,3 +188,13 @@ def _think(reader: Reader, thinking: Thinking, is_open: bool) -> Reading[None]:
     reader.drop_blanks()
     yield from reader.say_until(thinking.close, kind="reasoning")
     reader.drop_blanks()
+
+
+def _think_aloud(reader: Reader, thinking: Thinking, is_open: bool) -> Reading[None]:
+    """The same as part of what is said, as it is written."""
+    reader.say((yield from reader.blanks()))
+    if (yield from reader.skip(thinking.open)):
+        reader.say(thinking.open)
+        is_open = True
+    if is_open:
+        reader.say((yield from reader.say_until(thinking.close)) or "")

@@ -24,6 +24,7 @@ from edgellm.server.endpoint import Endpoint
 from edgellm.server.openapi import document
 from edgellm.server.routes import Call, Family, Reply, Route
 from edgellm.server.service import Service
+from edgellm.server.target import takes_absolute
 
 _OPENAI = Family(
     (
@@ -65,7 +66,7 @@ def make_app(service: Service) -> ASGIApp:
         for path, methods in by_path.items():
             paths.append(PathRoute(path, Endpoint(service, family, methods)))
     nowhere = Endpoint(service, _OPENAI, {})
-    return Router(paths, default=nowhere, redirect_slashes=False)
+    return takes_absolute(Router(paths, default=nowhere, redirect_slashes=False))
 
 
 def _described(families: tuple[Family, ...]) -> Family:

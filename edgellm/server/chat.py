@@ -11,7 +11,7 @@ from edgellm.server.answers import Answer, Limits, Step, collect, follow
 from edgellm.server.fields import read
 from edgellm.server.llama_slots import slot_of
 from edgellm.server.prompts import request_for
-from edgellm.server.reasoning import reasoning_of
+from edgellm.server.reasoning import is_apart, reasoning_of
 from edgellm.server.routes import Call
 from edgellm.server.service import Service
 from edgellm.server.time_limits import limits_of
@@ -83,7 +83,7 @@ async def prepare(
         end = asked.end_of_thought(tail)
         ids += tuple(await client.tokenize(end + begun, add_special=False, model=info.name))
         tail = end or tail
-    answering = asked.answering(params, tail, streams)
+    answering = asked.answering(params, tail, streams, is_apart(call.fields))
     request = request_for(call, info, ids, answering.params, answering.shown)
     return Chat(info, request, answering, limits_of(call, params), slot_of(call.fields, info))
 

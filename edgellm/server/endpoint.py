@@ -182,7 +182,7 @@ class _Answer:
     async def _break_silences(self, stream: Stream, put: Put) -> None:
         """Sends a comment whenever nothing was sent for a while, as during a long prompt, so that
         neither the client nor what is between takes the connection for dead."""
-        seconds = self._service.settings.silence
+        seconds = stream.silence or self._service.settings.silence
         while stream.media_type == EVENTS:
             before = self._num_bytes
             await asyncio.sleep(seconds)

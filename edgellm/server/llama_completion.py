@@ -21,7 +21,7 @@ from edgellm.server.prompts import (
     texts_of,
 )
 from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, server_sent
-from edgellm.server.time_limits import TAKES as _LIMITS, cuts, limits_of, suffix_limit
+from edgellm.server.time_limits import TAKES as _LIMITS, cuts, limits_of, silence_of, suffix_limit
 from edgellm.types import (
     Hole,
     ModelInfo,
@@ -137,7 +137,9 @@ async def _reply(
         for i, request in enumerate(requests)
     ]
     if f.read(call.fields, "stream", bool, False):
-        return Stream(partial(_chunks, call, jobs), server_sent, EVENTS, llama_cpp_error)
+        chunks = partial(_chunks, call, jobs)
+        silence = silence_of(call)
+        return Stream(chunks, server_sent, EVENTS, llama_cpp_error, silence=silence)
     found = []
     for job in jobs:
         answers = await collect(call.service, job.request, limits=limits, slot=slot)

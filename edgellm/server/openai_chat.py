@@ -22,7 +22,7 @@ from edgellm.server.routes import (
     TextFrame,
     server_sent,
 )
-from edgellm.server.time_limits import TAKES
+from edgellm.server.time_limits import TAKES, silence_of
 from edgellm.types import SamplingParams, TokenLogprob, Usage
 
 DONE = b"data: [DONE]\n\n"
@@ -35,7 +35,8 @@ def params_of(fields: Mapping[str, Any]) -> SamplingParams:
 async def chat_completions(call: Call) -> Reply:
     chat = await _prepare(call)
     if f.read(call.fields, "stream", bool, False):
-        return Stream(partial(_chunks, call, chat), server_sent, EVENTS, openai_error, DONE)
+        chunks, silence = partial(_chunks, call, chat), silence_of(call)
+        return Stream(chunks, server_sent, EVENTS, openai_error, DONE, silence)
     answers = await chat.collect(call.service)
     usage = total(answers)
     return {
@@ -195,6 +196,7 @@ _TAKES = (
         "reasoning_effort",
         "enable_thinking",
         "thinking",
+        "reasoning_format",
     ),
     *("id_slot", "timings_per_token", *TAKES, *RUN_FIELDS),
 )

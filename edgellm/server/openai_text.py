@@ -30,7 +30,7 @@ from edgellm.server.prompts import (
     texts_of,
 )
 from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, server_sent
-from edgellm.server.time_limits import TAKES, cuts, limits_of, suffix_limit
+from edgellm.server.time_limits import TAKES, cuts, limits_of, silence_of, suffix_limit
 from edgellm.types import Hole, ModelInfo, Request, TokenLogprob
 
 _RENAMED = {**RENAMED, "n_probs": "logprobs"}
@@ -47,6 +47,7 @@ async def completions(call: Call) -> Reply:
             EVENTS,
             openai_error,
             DONE,
+            silence_of(call),
         )
     echo = await _echo(call, info, requests)
     answers = [await collect(call.service, r, limits=limits, slot=slot) for r in requests]

@@ -70,6 +70,8 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "n_indent": _WHOLE,
     "t_max_predict_ms": _NUMBER,
     "t_max_prompt_ms": _NUMBER,
+    "sse_ping_interval": _WHOLE,
+    "reasoning_format": {"enum": ["auto", "deepseek", "none"]},
     "response_fields": _TEXTS,
     "lora": {
         "type": "array",

@@ -11,6 +11,7 @@ from edgellm.errors import RequestError
 from edgellm.server.fields import read
 
 _SWITCHES = ("enable_thinking", "thinking", "think")
+_FORMATS = ("auto", "deepseek", "none")
 _WORDS = {"enabled": True, "adaptive": True, "auto": None, "disabled": False}
 
 
@@ -34,6 +35,18 @@ def reasoning_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     if effort:
         variables = with_effort(effort, variables)
     return variables
+
+
+def is_apart(fields: Mapping[str, Any]) -> bool:
+    """Whether reasoning is told apart from what is said (llama.cpp's `reasoning_format`), or left
+    in it as the model wrote it."""
+    wanted = read(fields, "reasoning_format", str, "auto")
+    if wanted not in _FORMATS:
+        raise RequestError(
+            f"reasoning_format is {wanted!r}: one of {', '.join(_FORMATS)} is expected",
+            "reasoning_format",
+        )
+    return wanted != "none"
 
 
 def _is_on(name: str, value: Any) -> bool | None:

@@ -37,7 +37,8 @@ class Stream:
     """A reply that comes in parts. write: puts them out as they become known, and returns after the
     last. frame: a part's bytes, which it may also come as. end: those after the last part.
 
-    failure: the part that tells of an error once the reply has begun.
+    failure: the part that tells of an error once the reply has begun. silence: as in Settings, for
+    this stream; infinite is never.
     """
 
     write: Callable[[Put], Awaitable[None]]
@@ -45,6 +46,7 @@ class Stream:
     media_type: bytes
     failure: Callable[[Failure], Any]
     end: bytes = b""
+    silence: float | None = None
 
 
 @dataclass(frozen=True)

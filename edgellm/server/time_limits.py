@@ -1,5 +1,6 @@
 """llama.cpp's limits of time and of indentation, which editors send. Knows no API's frame."""
 
+import math
 from dataclasses import asdict
 
 from edgellm.errors import RequestError
@@ -9,7 +10,7 @@ from edgellm.server.routes import Call
 from edgellm.types import FimPrompt, SamplingParams
 
 _LEAST_SUFFIX = 64  # tokens kept of a suffix however short the time
-TAKES = ("n_indent", "t_max_predict_ms")
+TAKES = ("n_indent", "t_max_predict_ms", "sse_ping_interval")
 
 
 def limits_of(call: Call, params: SamplingParams) -> Limits:
@@ -22,6 +23,15 @@ def limits_of(call: Call, params: SamplingParams) -> Limits:
     if limits != Limits() and params.n > 1:
         raise RequestError("n_indent and t_max_predict_ms are for one answer, not for several", "n")
     return limits
+
+
+def silence_of(call: Call) -> float | None:
+    """The `silence` of a Stream: seconds, or 0 and -1 for no comments at all."""
+    seconds = f.read(call.fields, "sse_ping_interval", int)
+    if seconds is not None and seconds < -1:
+        said = f"sse_ping_interval is {seconds}: seconds, or -1 for never, are expected"
+        raise RequestError(said, "sse_ping_interval")
+    return seconds if seconds is None or seconds > 0 else math.inf
 
 
 def suffix_limit(call: Call) -> int | None:

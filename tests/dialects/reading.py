@@ -62,10 +62,11 @@ def read(
     tools: Tools | None = None,
     tail: str = "assistant\n",
     streams: bool = False,
+    is_apart: bool = True,
 ) -> list[Part]:
     """The parts of an answer that comes in these pieces."""
     asked = plan(details(template), tools)
-    parser = asked.answering(SamplingParams(), tail, streams).parser()
+    parser = asked.answering(SamplingParams(), tail, streams, is_apart).parser()
     parts = [part for piece in pieces for part in parser.push(piece)]
     return merged(parts + parser.finish())
 

@@ -3,6 +3,7 @@
 import pytest
 
 from edgellm.dialects import TextPart, plan, read_tools
+from edgellm.errors import RequestError
 from edgellm.types import SamplingParams
 from tests.dialects.reading import calls, content, details, given_tools, plain, read, reasoning
 
@@ -30,6 +31,19 @@ def test_reasoning_that_the_prompt_began() -> None:
         assert (reasoning(parts), content(parts)) == ("Hm.", "Yes")
     assert read(THINKS, "Hm", tail="<think>") == [TextPart("Hm", "reasoning")]
     assert read(THINKS, "Yes", tail="<think>\n\n</think>\n\n") == [TextPart("Yes")]
+
+
+def test_reasoning_that_is_not_to_be_apart() -> None:
+    """It is content as it was written; a call in it is none, one behind it is one."""
+    thought = f"<think>\nI must note {CALL}\n</think>"
+    for pieces in ([thought, "\n\n", CALL], [*f"{thought}\n\n{CALL}"]):
+        parts = read(f"{THINKS} <tool_call>", pieces, given_tools(), is_apart=False)
+        assert (content(parts), reasoning(parts)) == (thought, "")
+        assert calls(parts) == [("note", {"text": "a"})]
+    for tail, answer in (("<think>", "Hm.\n</think>\n\nYes"), ("x", "Yes"), ("x", "<think>Hm")):
+        assert read(THINKS, answer, tail=tail, is_apart=False) == [TextPart(answer)]
+    with pytest.raises(RequestError, match="reasoning_format: this model writes .* a channel"):
+        read("<|channel|> <|message|>", "a", is_apart=False)
 
 
 def test_markers_in_prose_are_prose() -> None:

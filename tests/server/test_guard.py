@@ -56,6 +56,27 @@ LOCAL = "Host: localhost"
 
 
 @pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://localhost/v1/models", "localhost", 200),
+        ("HTTPS://LOCALHOST:80/v1/models?a=b", "evil.example", 200),  # the target's name counts
+        ("http://evil.example/v1/models", "localhost", 403),
+        ("http://localhost@evil.example/v1/models", "localhost", 403),
+        ("http:///v1/models", "localhost", 403),
+        ("http://localhost", "localhost", 200),
+        ("http://localhost?a=b", "localhost", 200),
+        ("http://localhost/none", "localhost", 404),
+        ("ftp://localhost/v1/models", "localhost", 404),
+        ("http:localhost/v1/models", "localhost", 404),
+    ],
+)
+def test_a_target_may_be_a_whole_address(
+    server: Running, target: str, host: str, status: int
+) -> None:
+    assert raw(server, get(target, f"Host: {host}"))[0] == status
+
+
+@pytest.mark.parametrize(
     ("headers", "status"),
     [
         (["Host: localhost"], 200),

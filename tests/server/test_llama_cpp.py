@@ -268,13 +268,21 @@ def test_long_prompts_are_no_dead_connections(tmp_path: Path) -> None:
     """Comments go out while nothing else does; clients skip them."""
     manager = make_manager(MockModel(says("ok"), delay=0.6))
     with running(manager, tmp_path, Settings(silence=0.05)) as slow:
-        body = {"prompt": "hi", "stream": True, "temperature": 0}
+        body: dict[str, Any] = {"prompt": "hi", "stream": True, "temperature": 0}
 
         async def main() -> list[bytes]:
             sent = json.dumps(body).encode()
             async with exchange(parse_address(slow.tcp), "POST", "/completion", sent) as response:
                 return [line for line in await lines_of(response) if line]
 
+        for never in (-1, 0, 100):
+            body["sse_ping_interval"] = never
+            assert asyncio.run(main())[0].startswith(b"data: ")
+        for wrong in (-2, 0.5, "1"):
+            fields = {"prompt": "hi", "stream": True, "sse_ping_interval": wrong}
+            for path in ("/completion", "/v1/completions"):
+                assert slow.ask("POST", path, fields)[0] == 400
+        del body["sse_ping_interval"]
         lines = asyncio.run(main())
         assert lines[0].startswith(b":") and lines.count(lines[0]) >= 2
         told = [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]

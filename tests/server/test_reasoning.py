@@ -77,6 +77,13 @@ def test_what_says_nothing_changes_nothing() -> None:
         reasoning_of({"think": 3})
 
 
+def test_what_reasoning_is_to_look_like(tmp_path: Path) -> None:
+    with running(make_manager(MockModel(says("ok"))), tmp_path) as server:
+        for wanted, status in (("none", 200), ("deepseek", 200), ("auto", 200), ("odd", 400)):
+            fields = {"messages": ASKED, "reasoning_format": wanted, "temperature": 0}
+            assert server.ask("POST", "/v1/chat/completions", fields)[0] == status
+
+
 def test_an_answer_that_is_begun_goes_on(tmp_path: Path) -> None:
     """llama.cpp's, Ollama's and Anthropic's way to give the beginning of an answer."""
     prompts: list[str] = []
