@@ -7,12 +7,12 @@ import sys
 
 import psutil
 
-from edgellm.catalog import load_catalog
 from edgellm.cli import options
 from edgellm.client import ChildClient, Client
 from edgellm.config import history_file
 from edgellm.errors import RequestError
-from edgellm.pull import entry_of, pull, stored_models
+from edgellm.pull import entry_of, pull
+from edgellm.pull.known import known_models
 from edgellm.tui import interpreter
 from edgellm.tui.app import ChatApp
 from edgellm.tui.doors import Advance, Note, Offer
@@ -102,24 +102,10 @@ class Models:
     """The catalogue, and what is stored here."""
 
     def offers(self) -> tuple[Offer, ...]:
-        stored = {model.name: model for model in stored_models()}
-        catalog = load_catalog()
-        known = [
-            Offer(
-                name=entry.name,
-                description=entry.description,
-                size=stored[entry.name].size if entry.name in stored else entry.size,
-                path=str(stored[entry.name].path) if entry.name in stored else None,
-                license=entry.license,
-            )
-            for entry in catalog.values()
-        ]
-        others = [
-            Offer(model.name, f"from {' + '.join(model.sources)}", model.size, str(model.path))
-            for model in stored.values()
-            if model.name not in catalog
-        ]
-        return (*known, *others)
+        return tuple(
+            Offer(model.name, model.description, model.size, model.stored, model.license)
+            for model in known_models()
+        )
 
     def pull(self, name: str, advance: Advance, note: Note) -> None:
         pull(entry_of(name), _Report(advance, note))

@@ -13,18 +13,13 @@ import numpy.typing as npt
 
 from edgellm.backends import Backends
 from edgellm.gguf_loader import GGUFFile, TensorInfo
-from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES
 from edgellm.kernels.program import OpCall, Program, Value, Weight
-from edgellm.kv_cache import HostStore, KVTypes, allocate
-from edgellm.model_runner import ModelRunner
 from edgellm.models import read_config, record
 from edgellm.quantize.importance import Driven
-from edgellm.sampling_params import SamplingParams
-from edgellm.sequence import Chunk, Sequence
+from edgellm.quantize.text_runner import STEP, TextRunner
 
 Array = npt.NDArray[np.float32]
 
-_STEP = 128  # tokens at a time: bounds the memory of all that is looked at
 _PRODUCTS = ("matmul", "head_matmul", "moe_matmul")
 
 
@@ -76,12 +71,7 @@ class Reader:
         """calls: those that may be asked for. context: tokens of a text at most."""
         watched = {str(value.index): value for value in _inputs(calls)}
         program = replace(program, outputs={**program.outputs, **watched})
-        blocks = -(-context // BLOCK_SIZE)
-        kind = CACHE_TYPES["f32" if backend == "reference" else "f16"]
-        kv = allocate(program, (blocks,) * len(program.kv_groups), KVTypes(kind, kind))
-        self._executable = backends.get(backend, threads).load(program, kv)
-        self._runner = ModelRunner(self._executable, program, HostStore(program, kv))
-        self._tables = [list(range(blocks))] * len(program.kv_groups)
+        self._runner = TextRunner(program, context, backends, backend, threads)
 
     def __enter__(self) -> Self:
         return self
@@ -92,15 +82,10 @@ class Reader:
     def read(self, ids: list[int], calls: Iterable[OpCall]) -> Iterator[Mapping[int, Array]]:
         """What these calls read, a few tokens at a time: rows by the index of the value."""
         wanted = {str(value.index): value.index for value in _inputs(calls)}
-        sequence = Sequence(
-            0, ids, len(ids), SamplingParams(), block_tables=self._tables, state_slot=0
-        )
-        while rest := len(ids) - sequence.num_computed_tokens:
-            count = min(rest, _STEP)
-            packed = self._runner.pack([Chunk(sequence, count, "none")])
-            values = self._executable.run(replace(packed, outputs=frozenset(wanted)))
+        text = self._runner.begin(ids)
+        while rest := len(ids) - text.num_computed_tokens:
+            values = self._runner.run(text, min(rest, STEP), outputs=frozenset(wanted))
             yield {index: values[name] for name, index in wanted.items()}
-            sequence.num_computed_tokens += count
 
 
 def _inputs(calls: Iterable[OpCall]) -> Iterator[Value]:

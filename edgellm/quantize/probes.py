@@ -6,7 +6,7 @@ what an error there costs. Small errors add up, so one number for each kind is e
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -15,23 +15,18 @@ import numpy.typing as npt
 from edgellm.backends import Backends
 from edgellm.gguf_loader import GGUFFile
 from edgellm.kernels.formats import Format, by_id, by_name, dequantize_rows, quantize_rows
-from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES
 from edgellm.kernels.program import Program, Weight
-from edgellm.kv_cache import HostStore, KVTypes, allocate
-from edgellm.model_runner import ModelRunner
 from edgellm.models import read_config, record
 from edgellm.quantize.plan import may_change
 from edgellm.quantize.recipes import kind_of
 from edgellm.quantize.sensitivity import relative_error, sample
-from edgellm.sampling_params import SamplingParams
-from edgellm.sequence import Chunk, Sequence as Tokens
+from edgellm.quantize.text_runner import STEP, TextRunner
 
 Array = npt.NDArray[np.float32]
 
 _ROUNDED = "Q4_0"
 _STRIP = 1 << 20  # weights that are rounded at a time
 _HELD = 1 << 28  # bytes of predictions that are kept to compare with
-_STEP = 128  # tokens at a time
 
 
 def costs(
@@ -112,36 +107,15 @@ def _predictions(
     threads: int | None,
 ) -> Iterator[Array]:
     """Log-probabilities of the last `rows` positions of each chunk, (rows, vocab_size)."""
-    with _runner(program, max(map(len, chunks)), backends, threads) as (runner, tables):
-        for number, ids in enumerate(chunks):
-            sequence = Tokens(
-                number, ids, len(ids), SamplingParams(), block_tables=tables, state_slot=0
-            )
-            first = len(ids) - rows
-            while (at := sequence.num_computed_tokens) < len(ids):
-                end = first if at < first else len(ids)
-                count = min(end - at, _STEP)
-                chunk = Chunk(sequence, count, "all" if at >= first else "none")
-                outputs = runner.run(runner.pack([chunk]))
-                if at >= first:
-                    yield _log_softmax(np.asarray(outputs["logits"]))
-                sequence.num_computed_tokens += count
-
-
-@contextmanager
-def _runner(
-    program: Program, context: int, backends: Backends, threads: int | None
-) -> Iterator[tuple[ModelRunner, list[list[int]]]]:
-    """What runs one sequence of `context` tokens, and its block tables."""
-    blocks = -(-context // BLOCK_SIZE)
-    types = KVTypes(CACHE_TYPES["f16"], CACHE_TYPES["f16"])
-    kv = allocate(program, (blocks,) * len(program.kv_groups), types)
-    executable = backends.get("cpu", threads).load(program, kv)
-    runner = ModelRunner(executable, program, executable.store or HostStore(program, kv))
-    try:
-        yield runner, [list(range(blocks))] * len(program.kv_groups)
-    finally:
-        runner.close()
+    context = max(map(len, chunks))
+    with closing(TextRunner(program, context, backends, threads=threads)) as runner:
+        for ids in chunks:
+            text, first = runner.begin(ids), len(ids) - rows
+            while (at := text.num_computed_tokens) < first:
+                runner.run(text, min(first - at, STEP))
+            while (at := text.num_computed_tokens) < len(ids):
+                outputs = runner.run(text, min(len(ids) - at, STEP), "all")
+                yield _log_softmax(np.asarray(outputs["logits"]))
 
 
 def _log_softmax(logits: Array) -> Array:
