@@ -243,7 +243,7 @@ class Engine:
 
     def _hand_out_drawn(self, chunks: list[Chunk], drawn: list[list[int]]) -> None:
         """Gives each sequence the tokens drawn for it. Those that it takes, but for the last, are
-        computed."""
+        computed; a recurrent state has read all of them, taken or not."""
         for chunk, tokens in zip(chunks, drawn, strict=True):
             sequence = chunk.sequence
             num_tokens = len(sequence.token_ids)
@@ -255,6 +255,8 @@ class Engine:
             taken = len(sequence.token_ids) - num_tokens
             self._tokens_computed += taken
             self._tokens_generated += taken
+            if taken < len(tokens):
+                self._scheduler.forget_state(sequence)
             self._scheduler.commit([replace(chunk, count=taken)])
             if finished:
                 self._end(sequence)
@@ -305,6 +307,7 @@ class Engine:
             consumers.abort(self._leave(sequence))
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
+        self._scheduler.forget_state(sequence)  # it may be halfway to the next token's
         self._scheduler.finish(sequence)
         consumers.fail(self._leave(sequence), error)
 

@@ -71,6 +71,11 @@ class Scheduler:
         else:
             self.waiting.remove(sequence)
 
+    def forget_state(self, sequence: Sequence) -> None:
+        """Lets go of a recurrent state that is not that of the computed tokens, before `finish`."""
+        if self.tables.states is not None:
+            self.tables.states.forget(sequence)
+
     def fork(self, parent: Sequence, child: Sequence) -> None:
         """Adds a child that begins with the parent's computed tokens, without computing them again.
 
@@ -208,6 +213,7 @@ class Scheduler:
                 if not self.running or _order(self.running[-1]) < _order(candidate):
                     return
                 self._preempt(self.running[-1])
+                hit = self.tables.find(candidate)  # what that one left may have replaced it
             self.tables.enter(candidate, hit)
             self.waiting.remove(candidate)
             insort(self.running, candidate, key=_order)

@@ -53,6 +53,8 @@ class SequenceStates:
 
     def keep(self, sequence: Sequence, node: Node) -> None:
         """Leaves the state in the tree, at the node of all that is computed of a sequence."""
+        if sequence.state_slot is None:
+            return
         if node.state is not None:
             self._pool.touch(node.state)
         else:
@@ -68,6 +70,12 @@ class SequenceStates:
         else:
             self._pool.free([sequence.state_slot])
         sequence.state_slot = None
+
+    def forget(self, sequence: Sequence) -> None:
+        """The state is that of no tokens that anybody could begin with."""
+        if sequence.state_slot is not None:
+            self._pool.free([sequence.state_slot])
+            sequence.state_slot = None
 
     def save(self, sequence: Sequence, count: int, num_running: int) -> None:
         """Saves the state before guesses among the next `count` tokens.

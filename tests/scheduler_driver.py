@@ -1,5 +1,7 @@
 """Plays engine and storage for the scheduler, without any model. Holds no tests."""
 
+from dataclasses import replace
+
 from edgellm.block_pool import BlockPool
 from edgellm.limits import Limits
 from edgellm.pins import Pin
@@ -85,7 +87,8 @@ class Driver:
         self.answers[seq.seq_id] = answer
         self.scored[seq.seq_id] = []
 
-    def step(self) -> list[Chunk]:
+    def step(self, draws: int = 1) -> list[Chunk]:
+        """draws: so many tokens of each sequence are drawn in one call, where that can be."""
         before = set(self.scheduler.running)
         chunks = self.scheduler.schedule()
         self.scheduler.check_integrity()
@@ -93,13 +96,41 @@ class Driver:
         drafts = sum(chunk.sequence.num_draft_tokens for chunk in chunks)
         assert sum(chunk.count for chunk in chunks) <= self.scheduler.limits.token_budget + drafts
         assert len({chunk.sequence for chunk in chunks}) == len(chunks)
+        draws = self.drawable(chunks, draws)
         self.run_copies()
-        self.compute(chunks)
-        self.scheduler.commit(chunks)
-        for chunk in chunks:
-            self.sample(chunk)
+        if draws > 1:
+            for chunk in chunks:
+                self.draw(chunk, draws)
+        else:
+            self.compute(chunks)
+            self.scheduler.commit(chunks)
+            for chunk in chunks:
+                self.sample(chunk)
         self.scheduler.check_integrity()
         return chunks
+
+    def drawable(self, chunks: list[Chunk], most: int) -> int:
+        """How many tokens of each can be drawn in one call."""
+        if not all(chunk.is_decode and chunk.logits == "last" for chunk in chunks):
+            return 1
+        limits = self.scheduler.limits
+        rooms = [limits.context_length - len(chunk.sequence.token_ids) for chunk in chunks]
+        most = min([most, *rooms])
+        return most if most > 1 and self.scheduler.make_room(chunks, most) else 1
+
+    def draw(self, chunk: Chunk, count: int) -> None:
+        """Computes and samples `count` tokens, those behind the answer's end for nothing."""
+        seq, length = chunk.sequence, len(chunk.sequence.token_ids)
+        for _ in range(count):
+            seq.token_ids.append(self.next_token(seq))
+        self.compute([replace(chunk, count=count)])
+        taken = min(count, self.answers[seq.seq_id] - (length - seq.num_prompt_tokens))
+        del seq.token_ids[length + taken :]
+        if taken < count:
+            self.scheduler.forget_state(seq)
+        self.scheduler.commit([replace(chunk, count=taken)])
+        if len(seq.token_ids) - seq.num_prompt_tokens == self.answers[seq.seq_id]:
+            self.finish(seq)
 
     def check_preempted(self, preempted: set[Sequence]) -> None:
         """None had to go for one that comes after it, unless it waits for what another computes."""

@@ -1,5 +1,7 @@
 """Several steps in one call: the same answers, and no more than was asked for."""
 
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ from edgellm import multi_step
 from edgellm.block_pool import BlockPool
 from edgellm.engine import Engine
 from edgellm.errors import EdgeLLMError
+from edgellm.generation import Generation
+from edgellm.kernels.batch import Batch
+from edgellm.kernels.draw import Draw, Draws
 from edgellm.limits import Limits
 from edgellm.scheduler import Scheduler
 from edgellm.step_cost import StepCost
@@ -207,6 +212,64 @@ def test_steps_are_as_many_as_fit_in_their_time() -> None:
     engine.add(generation(b"hello", SamplingParams(temperature=0, max_tokens=13))[0])
     finish(engine)
     assert [count for batch in model.batches[1:] for _, count in batch] == [3, 3, 3, 3]
+
+
+def ended(engine: Engine, consumer: Generation, patch: pytest.MonkeyPatch) -> None:
+    """Within its second call."""
+    consumer.max_tokens = 12
+    patch.setattr(consumer, "draw", lambda: (Draw(), multi_step.MOST))
+
+
+def gone(engine: Engine, consumer: Generation, patch: pytest.MonkeyPatch) -> None:
+    emitted = count()
+
+    def emit(event: object) -> None:
+        if next(emitted) == 12:
+            raise RuntimeError("the event loop is closed")
+
+    consumer.emit = emit
+
+
+def broken(engine: Engine, consumer: Generation, patch: pytest.MonkeyPatch) -> None:
+    draw, calls = engine._runner.draw, count()
+
+    def draw_and_fail(batch: Batch, draws: Draws) -> list[list[int]]:
+        drawn = draw(batch, draws)
+        if next(calls):
+            raise OSError("lost")
+        return drawn
+
+    patch.setattr(engine._runner, "draw", draw_and_fail)
+
+
+@pytest.mark.parametrize("name", ["mamba", "lfm2", "qwen35"])
+@pytest.mark.parametrize("cut", [ended, gone, broken])
+def test_a_recurrent_state_that_has_read_more_than_the_answer_has_is_not_kept(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    cut: Callable[[Engine, Generation, pytest.MonkeyPatch], None],
+) -> None:
+    monkeypatch.setattr(StepCost, "decode_seconds", Fast.decode_seconds)
+
+    def answer(engine: Engine, prompt: list[int], cut: Callable[..., None] | None) -> list[int]:
+        consumer, _ = generation(bytes(prompt), GREEDY, context_length=CONTEXT)
+        consumer.max_tokens = 40
+        with monkeypatch.context() as patch:
+            if cut is not None:
+                cut(engine, consumer, patch)
+            engine.add(consumer)
+            finish(engine)
+        return consumer.sequence.token_ids
+
+    with opened(write_tiny(tmp_path, name), context_length=CONTEXT, threads=1) as engine:
+        prompt = list(range(VOCAB))
+        done = answer(engine, prompt, cut)
+        assert len(prompt) < len(done) < len(prompt) + 14
+        for known in (done, done[:-1]):  # the last token may not be computed
+            warm = answer(engine, [*known, 1, 2], None)
+            engine.clear_cache()
+            assert warm == answer(engine, [*known, 1, 2], None)
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3", "mamba", "lfm2", "qwen3moe", "deepseek2"])

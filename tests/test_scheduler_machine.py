@@ -25,7 +25,7 @@ SCALES = st.sampled_from(((), (1.0,), (0.5,)))  # of one adapter
 
 class Machine(RuleBasedStateMachine):
     """Adds, forks, guesses, takes back, aborts, pins, saves, keeps, evicts, and runs steps in
-    between, with an adapter and without."""
+    between, some of which draw several tokens, with an adapter and without."""
 
     windows: tuple[int | None, ...] = (None, 6)
     num_states: int | None = None
@@ -82,18 +82,19 @@ class Machine(RuleBasedStateMachine):
         self.driver.add(self.new(token_ids, scales, score_from=min(start, len(token_ids) - 1)))
 
     @precondition(lambda self: self.running())
-    @rule(number=st.integers(0, 99), more=st.integers(1, 6))
-    def fork(self, number: int, more: int) -> None:
+    @rule(number=st.integers(0, 99), more=st.integers(1, 6), children=st.integers(1, 3))
+    def fork(self, number: int, more: int, children: int) -> None:
         parent = self.running()[number % len(self.running())]
         done = parent.num_computed_tokens
         room = CONTEXT - done - 1
         if room < 1:
             return
-        child = self.new([*parent.token_ids[:done], number % 2], parent.adapter_scales)
-        self.scheduler.fork(parent, child)
-        self.driver.answers[child.seq_id] = min(more, CONTEXT - len(child.token_ids))
-        if self.driver.answers[child.seq_id] < 1:
-            self.abort_one(child)
+        for _ in range(children):
+            child = self.new([*parent.token_ids[:done], number % 2], parent.adapter_scales)
+            self.scheduler.fork(parent, child)
+            self.driver.answers[child.seq_id] = min(more, CONTEXT - len(child.token_ids))
+            if self.driver.answers[child.seq_id] < 1:
+                self.abort_one(child)
 
     @precondition(lambda self: self.running())
     @rule(number=st.integers(0, 99), guesses=st.lists(st.integers(0, 1), min_size=1, max_size=5))
@@ -168,10 +169,10 @@ class Machine(RuleBasedStateMachine):
     def forget_kept(self) -> None:
         self.scheduler.tables.pins.forget_kept()
 
-    @rule(steps=st.integers(1, 6))
-    def step(self, steps: int) -> None:
+    @rule(steps=st.integers(1, 6), draws=st.sampled_from([1, 1, 2, 8]))
+    def step(self, steps: int, draws: int) -> None:
         for _ in range(steps):
-            self.driver.step()
+            self.driver.step(draws)
         self.live = [s for s in self.live if s.seq_id not in self.driver.finished]
 
     @invariant()

@@ -100,3 +100,19 @@ def test_a_fork_goes_on_from_what_is_computed() -> None:
     assert counts(driver.step()) == {0: (1, "last"), 1: (1, "last")}
     driver.run()
     assert driver.finished == {0, 1}
+
+
+def test_what_is_found_is_looked_for_again_where_others_had_to_go() -> None:
+    """What they leave behind may take the place of it."""
+    scheduler = make(4, context_length=16, windows=(None,))
+    driver = Driver(scheduler)
+    for seq_id, tokens, answer in ((0, [1], 1), (1, [1, 2], 9), (2, [1, 3, 4], 1)):
+        driver.add(sequence(seq_id, 0, token_ids=tokens), answer)
+    driver.step()
+    (parent,) = scheduler.running
+    for seq_id in (3, 4):  # after the one that waits, and with blocks that it needs
+        scheduler.fork(parent, sequence(seq_id, 0, token_ids=[1, 2, 5]))
+        driver.answers[seq_id] = 3
+    driver.run()
+    assert driver.num_preempted
+    assert driver.finished == {0, 1, 2, 3, 4}
