@@ -7,6 +7,7 @@ on. Knows nothing of models, formats, devices or threads.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence as Seq
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
@@ -168,11 +169,12 @@ class Engine:
             batch = self._runner.pack(chunks)
             for chunk in chunks:
                 self._consumers[chunk.sequence].begin()
+            hand_out: Callable[[list[Chunk]], None]
             if draws is None:
-                outputs = self._runner.run(batch)
+                hand_out = partial(self._hand_out, outputs=self._runner.run(batch))
                 self._scheduler.commit(chunks)
             else:
-                drawn = self._runner.draw(batch, draws)
+                hand_out = partial(self._hand_out_drawn, drawn=self._runner.draw(batch, draws))
                 work = replace(work, steps=draws.steps)
         except Exception as error:
             concerned = [chunk.sequence for chunk in chunks] or list(self._consumers)
@@ -181,10 +183,7 @@ class Engine:
             return
         self._steps += work.steps
         self.last_worked = time.monotonic()
-        if draws is None:
-            self._hand_out(chunks, outputs)
-        else:
-            self._hand_out_drawn(chunks, drawn)
+        hand_out(chunks)
         self._observe(work, self._clock() - begun)
 
     def close(self) -> None:
