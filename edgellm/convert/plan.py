@@ -167,11 +167,11 @@ def _check(checkpoint: Checkpoint, plan: Plan) -> None:
     with TemporaryDirectory(prefix="edgellm-") as folder:
         path = Path(folder) / "plan.gguf"
         keys: Keys = {"general.architecture": plan.architecture, **plan.keys}
-        entries = [entry(key, value) for key, value in keys.items()]
         rotary = [planned for planned in plan.tensors if planned.name.startswith("rope_")]
         known = {p.name: p.weight.read(np.arange(p.weight.rows)).tobytes() for p in rotary}
-        write_header(path, entries, [planned.tensor for planned in plan.tensors], known)
         try:
+            entries = [entry(key, value) for key, value in keys.items()]
+            write_header(path, entries, [planned.tensor for planned in plan.tensors], known)
             with open_gguf(path) as file:
                 config = read_config(file)
                 record(file, config, config.context_length)

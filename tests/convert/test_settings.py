@@ -1,7 +1,6 @@
 """Settings of config.json that nobody would write: refused with a message, whatever the family."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from edgellm.convert.weight import Weight
 from edgellm.errors import EdgeLLMError
 from tests.convert.checkpoints import save_safetensors
 from tests.convert.golden import golden
+from tests.odd_values import ODD, each_changed
 
 # One family for each way of reading settings; values of every kind take the place of one in turn.
 FAMILIES = (
@@ -25,14 +25,6 @@ FAMILIES = (
     "granite-hybrid",
     "phi3-long",
 )
-ODD: tuple[Any, ...] = (None, -1, 0, 1 << 62, 1e308, -0.5, "x", [], [None], ["a", "b"], {"a": 1})
-
-
-def places(config: dict[str, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, value in config.items():
-        yield (*before, name)
-        if isinstance(value, dict):
-            yield from places(value, (*before, name))
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
@@ -42,12 +34,7 @@ def test_odd_settings_are_refused_or_mean_nothing(tmp_path: Path, family: str) -
     zeros = {name: np.zeros(shape, np.float32) for name, shape in model.shapes.items()}
     save_safetensors(tmp_path / "model.safetensors", zeros)
     refused = 0
-    for turn, place in enumerate(places(model.config)):
-        config = json.loads(json.dumps(model.config))
-        part = config
-        for name in place[:-1]:
-            part = part[name]
-        part[place[-1]] = ODD[turn % len(ODD)]
+    for _, _, config in each_changed(model.config, share=len(ODD)):
         (tmp_path / "config.json").write_text(json.dumps(config))
         try:
             make_plan(open_checkpoint(tmp_path), lambda name, weight: "F32")

@@ -11,6 +11,7 @@ from edgellm.errors import RequestError
 from edgellm.tui.chat import Chat
 from edgellm.tui.export import read_chats
 from edgellm.tui.foreign import read_foreign
+from tests.odd_values import ODD, changed, places
 
 
 def chatgpt() -> dict[str, Any]:
@@ -133,12 +134,7 @@ JSON = st.recursive(
 @given(st.sampled_from([chatgpt, open_webui, lm_studio]), st.data())
 def test_no_value_in_any_place_breaks_it(make: Any, data: st.DataObject) -> None:
     body = make()
-    place, key = body, data.draw(st.sampled_from(sorted(body)))
-    while isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
-        place = place[key]
-        key = data.draw(
-            st.sampled_from([*(place if isinstance(place, dict) else range(len(place)))])
-        )
-    place[key] = data.draw(JSON)
+    place = data.draw(st.sampled_from(list(places(body))))
+    body = changed(body, place, data.draw(JSON | st.sampled_from(ODD)))
     for chat in read_foreign(body) or []:
         assert isinstance(chat.conversation.title, str)
