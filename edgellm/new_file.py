@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-import psutil
-
 _UNFINISHED = ".unfinished"
 
 
@@ -51,6 +49,8 @@ def settle(path: Path) -> None:
 
 def _sweep(path: Path) -> None:
     """Deletes what processes that died left of this file."""
+    import psutil  # for whoever writes files
+
     begun = f".{path.name}."
     for left in path.parent.iterdir():
         if left.name.startswith(begun) and left.name.endswith(_UNFINISHED):

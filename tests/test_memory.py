@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from edgellm import memory
 from edgellm.linux import give_back_freed_memory
 from edgellm.memory import available_memory, memory_limit, resident_memory
 
@@ -24,10 +25,7 @@ def group(folder: Path, limit: str, used: int, cache: int, v1: bool = False) -> 
 def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with 1000 bytes, and this process in the group /outer/inner."""
 
-    class Free:
-        available = 1000
-
-    monkeypatch.setattr(psutil, "virtual_memory", Free)
+    monkeypatch.setattr(memory, "_free_memory", lambda: 1000)
     listing = tmp_path / "own"
     listing.write_text("5:memory:/outer/inner\n3:cpu:/\n0::/outer/inner\n")
     return listing
@@ -58,6 +56,13 @@ def test_a_group_elsewhere_does_not_count(tmp_path: Path, own: Path) -> None:
 
 
 def test_this_machine_has_some() -> None:
+    assert 0 < available_memory() <= psutil.virtual_memory().total
+
+
+def test_what_is_resident_is_as_psutil_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = resident_memory()
+    monkeypatch.setattr(memory, "_told", lambda file, name: None)
+    assert abs(told - resident_memory()) < 64 << 20
     assert 0 < available_memory() <= psutil.virtual_memory().total
 
 
