@@ -6,8 +6,8 @@ with edgellm.load("smollm2") as model:
 
 import os
 import queue
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from edgellm.types import (
     LoadOptions,
     Message,
     Messages,
+    ModelDetails,
     ModelInfo,
     Pooling,
     Request,
@@ -33,6 +34,9 @@ from edgellm.types import (
     TokenEvent,
     Usage,
 )
+
+if TYPE_CHECKING:
+    from edgellm.pull import Report
 
 Ids = Iterable[int]
 
@@ -70,13 +74,7 @@ def load(
         memory_limit=memory_limit,
         kv_cache_memory=kv_cache_memory,
     )
-    manager = Manager()
-    try:
-        info = manager.load(name_or_path, options)
-    except BaseException:
-        manager.close()
-        raise
-    return Model(manager, info)
+    return Model.open(name_or_path, options)
 
 
 class Model:
@@ -85,6 +83,21 @@ class Model:
     def __init__(self, manager: Manager, info: ModelInfo) -> None:
         self._manager = manager
         self.info = info
+
+    @classmethod
+    def open(
+        cls,
+        name_or_path: str | os.PathLike[str],
+        options: LoadOptions,
+        report: "Report | None" = None,
+    ) -> Self:
+        """What `load` gives. report: is told of what takes a while."""
+        manager = Manager(report)
+        try:
+            return cls(manager, manager.load(name_or_path, options))
+        except BaseException:
+            manager.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -101,6 +114,10 @@ class Model:
         """The token that begins every text; None when the model wants none."""
         tokenizer = self._loaded.tokenizer
         return tokenizer.bos_id if tokenizer.add_bos else None
+
+    def details(self) -> ModelDetails:
+        """What a front end may want to know beyond `info`."""
+        return self._loaded.details()
 
     def close(self) -> None:
         """Aborts what runs and gives everything back. May be called again."""
@@ -133,6 +150,15 @@ class Model:
         return self._loaded.chat_template.render(
             messages, tools=tools, add_generation_prompt=add_generation_prompt
         )
+
+    def chat_ids(
+        self, messages: Messages, variables: Mapping[str, Any] | None = None
+    ) -> tuple[int, ...]:
+        """The messages as token ids that end where an answer begins, a Request's prompt.
+
+        variables: more that the template may read.
+        """
+        return tuple(self._loaded.chat_ids(messages, **(variables or {})))
 
     def logits(self, ids: Ids, last_only: bool = False) -> npt.NDArray[np.float32]:
         """Logits after each token, (len(ids), vocab_size), or with last_only (1, vocab_size).
@@ -183,7 +209,7 @@ class Model:
         given = prompt if isinstance(prompt, str) else tuple(prompt)
         params = SamplingParams(max_tokens=0)
         return collect(
-            self._events(Request(given, params, model=self.info.name, keep_prompt=True))
+            self.submit(Request(given, params, model=self.info.name, keep_prompt=True))
         ).usage
 
     def chat(
@@ -211,7 +237,7 @@ class Model:
             shown=answering.shown,
             adapters=adapters,
         )
-        return taken_apart(collect(self._events(request)), answering.parser)
+        return taken_apart(collect(self.submit(request)), answering.parser)
 
     def stream(
         self,
@@ -225,9 +251,10 @@ class Model:
         """
         params = params or SamplingParams()
         given = prompt if isinstance(prompt, str) else tuple(prompt)
-        return self._events(Request(given, params, model=self.info.name, adapters=adapters))
+        return self.submit(Request(given, params, model=self.info.name, adapters=adapters))
 
-    def _events(self, request: Request) -> Iterator[TokenEvent]:
+    def submit(self, request: Request) -> Generator[TokenEvent, None, None]:
+        """The events of a whole request, as `stream` gives them."""
         outbox: queue.SimpleQueue[TokenEvent | Exception] = queue.SimpleQueue()
         request_id = self._manager.submit(request, outbox.put)
         unfinished = request.params.n

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgellm.client import Client
-from edgellm.client.chat import thinking_variables
-from edgellm.dialects import TAIL, Answering, Part, TextPart, Thinking, plan
+from edgellm.dialects import (
+    TAIL,
+    Answering,
+    Part,
+    TextPart,
+    Thinking,
+    plan,
+    thinking_variables,
+)
 from edgellm.tui.chat import Message
 from edgellm.types import Messages, SamplingParams
 
@@ -45,7 +52,8 @@ async def chat_ids(
     client: Client, messages: Messages, model: str, thinking: str | None
 ) -> tuple[int, ...]:
     """A conversation as token ids. thinking: one of LEVELS, for models that have a switch."""
-    variables = await thinking_variables(client, model, thinking) if thinking else None
+    details = await client.details(model)
+    variables = thinking_variables(details, thinking) if thinking else None
     return await client.chat_ids(messages, model=model, variables=variables)
 
 

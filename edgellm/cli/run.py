@@ -1,27 +1,47 @@
 """`edgellm run`: one answer to standard output and nothing else there."""
 
 import argparse
-import asyncio
 import sys
-from contextlib import aclosing, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 from edgellm.cli import options
 from edgellm.cli.output import print_json
 from edgellm.cli.progress import DownloadProgress
-from edgellm.cli.running_server import Served, add_server_option, find_server
+from edgellm.cli.running_server import add_server_option
 from edgellm.cli.spoken import Spoken
-from edgellm.client import Client
-from edgellm.client.chat import chat_request
 from edgellm.completion import collect
-from edgellm.dialects import Answering, taken_apart
+from edgellm.dialects import TAIL, Answering, plan, taken_apart, thinking_variables
 from edgellm.dialects.effort import LEVELS
 from edgellm.errors import NoSession, RequestError
-from edgellm.types import Completion, LoadOptions, Message, Request, SamplingParams
+from edgellm.types import (
+    Completion,
+    Message,
+    Messages,
+    ModelDetails,
+    Request,
+    SamplingParams,
+    Session,
+    TokenEvent,
+)
 
 _SHOWS = {"show": True, "hide": False}
 _NO_ANSWER = "edgellm: the answer ended in its reasoning: -n and --context say how long it may be"
+
+
+class Model(Protocol):
+    """What `llm.Model` and a server's model have in common, as far as one answer needs it."""
+
+    def details(self) -> ModelDetails: ...
+    def chat_ids(
+        self, messages: Messages, variables: Mapping[str, Any] | None = None
+    ) -> tuple[int, ...]: ...
+    def detokenize(self, ids: Sequence[int]) -> str: ...
+    def submit(self, request: Request) -> Generator[TokenEvent, None, None]: ...
+    def restore_session(self, name: str) -> Session: ...
+    def save_session(self, name: str, ids: Sequence[int], messages: Messages) -> object: ...
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,13 +76,18 @@ def run(args: argparse.Namespace) -> int:
     prompt = _prompt(args)
     params = options.sampling_params(args)
     load = options.load_options(args, max_num_seqs=1)
-    served = asyncio.run(find_server(args, load))
-    if served is not None:
-        asyncio.run(_answer(args, prompt, params, served))
-        return 0
+    if args.server is not None:
+        from edgellm.cli.served_model import served_model  # asyncio: not for an engine of our own
+
+        with served_model(args, load) as served:
+            if served is not None:
+                _answer(args, prompt, params, served)
+                return 0
     options.fetch(args.model)
-    with DownloadProgress() as report:
-        asyncio.run(_load_and_answer(args, prompt, params, load, report))
+    from edgellm import llm  # the engine: not for a server's answer
+
+    with DownloadProgress() as report, llm.Model.open(args.model, load, report) as model:
+        _answer(args, prompt, params, model)
     return 0
 
 
@@ -80,34 +105,17 @@ def _prompt(args: argparse.Namespace) -> str:
     return prompt
 
 
-async def _load_and_answer(
-    args: argparse.Namespace,
-    prompt: str,
-    params: SamplingParams,
-    load: LoadOptions,
-    report: DownloadProgress,
-) -> None:
-    from edgellm.client import LocalClient  # the engine: not for a server's answer
-
-    async with LocalClient(report=report) as client:
-        info = await client.load(args.model, load)
-        await _answer(args, prompt, params, Served(client, info.name))
-
-
-async def _answer(
-    args: argparse.Namespace, prompt: str, params: SamplingParams, served: Served
-) -> None:
-    client, model = served.client, served.model
-    messages = await _messages(client, prompt, args, model)
+def _answer(args: argparse.Namespace, prompt: str, params: SamplingParams, model: Model) -> None:
+    messages = _messages(model, prompt, args)
     if args.raw:
-        request, answering = Request(prompt, params, model=model), Answering()
+        request, answering = Request(prompt, params), Answering()
     else:
-        request, answering = await chat_request(client, messages, params, model, args.thinking)
+        request, answering = _chat_request(model, messages, params, args.thinking)
     parser = answering.parser()
     spoken = Spoken(_SHOWS.get(args.reasoning))
     events = []
-    async with aclosing(client.submit(request)) as stream:
-        async for event in stream:
+    with closing(model.submit(request)) as stream:
+        for event in stream:
             events.append(event)
             if not args.json:
                 spoken.write(parser.push(event.text))
@@ -115,7 +123,7 @@ async def _answer(
     if args.session is not None:
         messages.append({"role": "assistant", "content": completion.text})
         known = [*request.prompt, *completion.token_ids]
-        await client.save_session(args.session, known, messages, model)
+        model.save_session(args.session, known, messages)
     if args.json:
         print_json(_report(completion))
     else:
@@ -125,19 +133,33 @@ async def _answer(
             print(_NO_ANSWER, file=sys.stderr)
 
 
-async def _messages(
-    client: Client, prompt: str, args: argparse.Namespace, model: str
-) -> list[Message]:
+def _messages(model: Model, prompt: str, args: argparse.Namespace) -> list[Message]:
     """The conversation so far, of a session that is saved already, and the question."""
     messages: list[Message] = []
     if args.session is not None:
         with suppress(NoSession):  # it begins now
-            messages += (await client.restore_session(args.session, model)).messages
+            messages += model.restore_session(args.session).messages
     if args.system is not None and messages:
         raise RequestError("the session has its instructions: leave out --system", "system")
     if args.system is not None:
         messages.append({"role": "system", "content": args.system})
     return [*messages, {"role": "user", "content": prompt}]
+
+
+def _chat_request(
+    model: Model, messages: Messages, params: SamplingParams, thinking: str | None
+) -> tuple[Request, Answering]:
+    """What asks a model for the next message. thinking: one of LEVELS; None leaves it to the
+    template. RequestError for a level where the template has no switch."""
+    details = model.details()
+    variables = thinking_variables(details, thinking) if thinking else {}
+    if variables is None:
+        raise RequestError(
+            f"the chat template of {details.name} has no switch for thinking", "thinking"
+        )
+    ids = model.chat_ids(messages, variables)
+    answering = plan(details).answering(params, model.detokenize(ids[-TAIL:]))
+    return Request(ids, answering.params, shown=answering.shown), answering
 
 
 def _report(completion: Completion) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from edgellm.dialects.dialect import (
 )
 from edgellm.dialects.functions import Function, Tools, read_tools
 from edgellm.dialects.parts import CallPart, Parser, Part, PlainParser, TextPart, merged
-from edgellm.dialects.plan import TAIL, Answering, Plan, plan, taken_apart
+from edgellm.dialects.plan import TAIL, Answering, Plan, plan, taken_apart, thinking_variables
 
 __all__ = [
     "DIALECTS",
@@ -36,4 +36,5 @@ __all__ = [
     "read_tools",
     "taken_apart",
     "thinking_of",
+    "thinking_variables",
 ]

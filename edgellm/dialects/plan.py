@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from edgellm.dialects.dialect import Dialect, Thinking, dialect_of, thinking_of
+from edgellm.dialects.effort import at_level, has_switch
 from edgellm.dialects.functions import Tools
 from edgellm.dialects.lark import Lark
 from edgellm.dialects.parts import CallPart, Parser, PlainParser, TextPart, merged
@@ -151,6 +152,14 @@ def plan(model: ModelDetails, tools: Tools | None = None) -> Plan:
     marks = {*dialect.marks, *((thinking.open, thinking.close) if thinking else ())}
     control = {mark: i for mark, i in model.control_marks.items() if mark in marks}
     return Plan(dialect, thinking, control, asked)
+
+
+def thinking_variables(model: ModelDetails, level: str) -> dict[str, Any] | None:
+    """Variables for a model's chat template that stand for one of LEVELS; None where the template
+    has no switch: the model thinks as much as it thinks."""
+    if not has_switch(model.chat_template):
+        return None
+    return at_level(level, dialect_of(model.chat_template).has_channels)
 
 
 def _schema(params: SamplingParams) -> Any:

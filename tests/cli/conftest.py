@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.scripted import Script, ScriptedClient
+from tests.cli.scripted import Script, ScriptedModel
 from tests.mock_model import MockModel, says
 
 
@@ -27,12 +27,12 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
         stdin: bytes | None = None,
         logits: Any = None,
         source: str = "",
-    ) -> ScriptedClient:
-        client = ScriptedClient(MockModel(logits or says(text)), source=source)
-        monkeypatch.setattr("edgellm.client.local.LocalClient", lambda report: client)
+    ) -> ScriptedModel:
+        model = ScriptedModel(MockModel(logits or says(text)), source=source)
+        model.install(monkeypatch)
         piped = io.TextIOWrapper(io.BytesIO(stdin or b""), encoding="utf-8")
         monkeypatch.setattr(piped, "isatty", lambda: stdin is None)
         monkeypatch.setattr(sys, "stdin", piped)
-        return client
+        return model
 
     return install

@@ -12,7 +12,7 @@ from edgellm import cli
 from edgellm.client import LocalClient
 from edgellm.errors import NoSession
 from edgellm.types import ModelInfo, Session
-from tests.cli.scripted import Script, ScriptedClient
+from tests.cli.scripted import Script, ScriptedModel
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import Running, running
 from tests.waiting import PATIENCE
@@ -88,16 +88,16 @@ def test_a_session_goes_on_where_it_ended(
 ) -> None:
     kept: dict[str, Session] = {}
 
-    async def restore(client: object, name: str, model: str) -> Session:
+    def restore(model: object, name: str) -> Session:
         if name not in kept:
             raise NoSession(name)
         return kept[name]
 
-    async def save(client: object, name: str, ids: Any, messages: Any, model: str) -> None:
+    def save(model: object, name: str, ids: Any, messages: Any) -> None:
         kept[name] = Session(name, tuple(ids), len(ids), tuple(messages))
 
-    monkeypatch.setattr(ScriptedClient, "restore_session", restore)
-    monkeypatch.setattr(ScriptedClient, "save_session", save)
+    monkeypatch.setattr(ScriptedModel, "restore_session", restore)
+    monkeypatch.setattr(ScriptedModel, "save_session", save)
     for question, answer in (("a", "b"), ("c", "d")):
         script(answer)
         options = ["--session", "s", "--system", "x"] if question == "a" else ["--session", "s"]
