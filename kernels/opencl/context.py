@@ -1,4 +1,4 @@
-"""One device at work: its queue, the programs built for it, the weights that lie on it.
+"""One device at work: its queue, its memory, the programs built for it.
 
 Knows nothing of ops. Every failure of the driver comes out as a BackendError.
 """
@@ -13,12 +13,9 @@ import numpy.typing as npt
 import pyopencl as cl
 
 from edgellm.errors import BackendError, OutOfDeviceMemory
-from edgellm.kernels.formats import by_name, dequantize_rows
 from edgellm.kernels.opencl.binaries import Binaries, OpenStore
 from edgellm.kernels.opencl.sources import KernelKey, program_text
-from edgellm.kernels.opencl.strips import to_strips
 from edgellm.kernels.opencl.variant import Variant, language
-from edgellm.kernels.program import Weight
 
 
 class Context:
@@ -55,10 +52,10 @@ class Context:
                 f"it, choose another device, or use --backend cpu\n{error}"
             ) from None
 
-    def room(self, size: int) -> Any:
+    def room(self, size: int, what: str = "one buffer") -> Any:
         """Memory of the device, `size` bytes of anything."""
-        self._check_size(size, "one buffer")
-        with faults(f"no device memory for {size / 2**20:.0f} MiB"):
+        self._check_size(size, what)
+        with faults(f"no device memory for {size / 2**20:.0f} MiB of {what}"):
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(4, size))
 
     def upload(self, data: npt.NDArray[Any], what: str) -> Any:
@@ -86,42 +83,3 @@ def faults(what: str) -> Iterator[None]:
         # pyopencl's MemoryError is what any call may find missing: some drivers allocate late.
         kind = OutOfDeviceMemory if isinstance(error, cl.MemoryError) else BackendError
         raise kind(f"{what}: {error}. Put fewer layers on the GPU, or use --backend cpu") from None
-
-
-class Weights:
-    """Weights of one program on the device, each once. Vectors become float32."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._matrices: dict[tuple[int, int, int, int], Any] = {}
-        self._vectors: dict[int, Any] = {}
-        self._kept: list[npt.NDArray[np.uint8]] = []  # so that no address is used twice
-
-    def matrix(self, weight: Weight, matrices: int = 1, part: slice | None = None) -> Any:
-        """In strips (strips.py), each of so many equal matrices in strips of its own.
-
-        part: the rows that are wanted of each.
-        """
-        rows = (part or slice(None)).indices(weight.rows // matrices)[:2]
-        key = weight.data.ctypes.data, matrices, *rows
-        if key not in self._matrices:
-            strip_rows = self._context.variant.strip_rows
-            if weight.format.name == "F64":  # rounded to float32, as the reference does
-                fmt = by_name("F32")
-                data = dequantize_rows(weight.format, weight.data).view(np.uint8)
-            else:
-                fmt, data = weight.format, weight.data
-            wanted = [matrix[slice(*rows)] for matrix in np.split(data, matrices)]
-            strips = np.concatenate([to_strips(fmt, matrix, strip_rows) for matrix in wanted])
-            self._matrices[key] = self._context.upload(strips, weight.name)
-            self._kept.append(weight.data)
-        return self._matrices[key]
-
-    def vector(self, weight: Weight) -> Any:
-        """All numbers of a small weight."""
-        key = weight.data.ctypes.data
-        if key not in self._vectors:
-            numbers = dequantize_rows(weight.format, weight.data).reshape(-1)
-            self._vectors[key] = self._context.upload(numbers, weight.name)
-            self._kept.append(weight.data)
-        return self._vectors[key]

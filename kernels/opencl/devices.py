@@ -147,9 +147,10 @@ def variant_of(device: Any) -> Variant:
         items=min(GPU.items, size),
         local=int(device.local_mem_size) - _RESERVED,
     )
+    tokens = tuple(n for n in GPU.tokens if variant.parts_bytes(n) <= variant.local)
     has_local = device.local_mem_type == cl.device_local_mem_type.LOCAL
     tiles = (_fitted(tile, variant, most) for tile in GPU.tiles if has_local)
-    return replace(variant, tiles=tuple(filter(None, tiles)))
+    return replace(variant, tokens=tokens, tiles=tuple(filter(None, tiles)))
 
 
 _RESERVED = 1024  # bytes of local memory that drivers may need for themselves

@@ -11,10 +11,11 @@ from typing import Any, Literal
 import numpy as np
 
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.opencl.context import Context, Weights
+from edgellm.kernels.opencl.context import Context
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.store import DeviceStore
 from edgellm.kernels.opencl.variant import Variant
+from edgellm.kernels.opencl.weights import Weights
 from edgellm.kernels.program import OpCall, Program, Rows, Value
 
 Index = Literal[

@@ -3,37 +3,47 @@
 Within a strip of `strip_rows` rows the record of block b follows that of block b - 1. A record
 holds word 0 of every row's block, then word 1 of every row's, and so on; last the one or two bytes
 of each that are no whole word. Work-items with neighbouring rows so read neighbouring words. Rows
-that are missing in the last strip are zeros. Knows nothing of OpenCL.
+that are missing in the last strip are zeros.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyopencl as cl
 
 from edgellm.kernels.formats import Format
+from edgellm.kernels.opencl.context import Context, faults
+from edgellm.kernels.opencl.sources import KernelKey
 
 Bytes = npt.NDArray[np.uint8]
 
 # Formats whose scale comes after what it scales: their odd bytes are their last, not their first.
 _SCALE_LAST = frozenset({"Q3_K", "Q6_K", "TQ1_0", "TQ2_0"})
+_PIECE = 32 << 20  # bytes that are copied at once, and then wait for the device to lay them out
 
 
-def to_strips(fmt: Format, data: Bytes, strip_rows: int) -> Bytes:
-    """uint8 (rows, row_bytes) -> uint8 (strips, strip bytes)."""
-    rows, row_bytes = data.shape
-    strips = -(-rows // strip_rows)
-    blocks = row_bytes // fmt.type_size
-    odd = fmt.type_size % 4
-    words = fmt.type_size - odd
-    result = np.zeros((strips, blocks, fmt.type_size * strip_rows), np.uint8)
-    first_word = 0 if fmt.name in _SCALE_LAST else odd
-    first_odd = words if fmt.name in _SCALE_LAST else 0
-    for s in range(strips):
-        part = data[s * strip_rows : (s + 1) * strip_rows]
-        records = part.reshape(len(part), blocks, fmt.type_size).swapaxes(0, 1)
-        whole = result[s, :, : words * strip_rows].reshape(blocks, words // 4, strip_rows, 4)
-        source = records[:, :, first_word : first_word + words]
-        whole[:, :, : len(part)] = source.reshape(blocks, len(part), -1, 4).swapaxes(1, 2)
-        if odd:
-            rest = result[s, :, words * strip_rows :].reshape(blocks, strip_rows, odd)
-            rest[:, : len(part)] = records[:, :, first_odd : first_odd + odd]
-    return result.reshape(strips, -1)
+def to_strips(context: Context, fmt: Format, matrices: Sequence[Bytes], what: str) -> Any:
+    """A buffer with each of some equal matrices, uint8 (rows, row_bytes), in strips of its own.
+
+    The device lays them out. what: their name, for errors.
+    """
+    rows, row_bytes = matrices[0].shape
+    height, blocks = context.variant.strip_rows, row_bytes // fmt.type_size
+    strips, most = -(-rows // height), max(1, _PIECE // (height * row_bytes)) * height
+    result = context.room(len(matrices) * strips * height * row_bytes, what)
+    piece = context.room(min(most, rows) * row_bytes, what)
+    names = ("TYPE_SIZE", fmt.type_size), ("SCALE_LAST", int(fmt.name in _SCALE_LAST))
+    kernel = context.kernel(KernelKey("strips", "to_strips", definitions=names))
+    local = min(height, context.variant.items), 1
+    with faults(f"the OpenCL device failed to take {what}"):
+        for number, matrix in enumerate(matrices):
+            for first in range(0, rows, most):
+                part = np.ascontiguousarray(matrix[first : first + most])
+                cl.enqueue_copy(context.queue, piece, part)
+                sizes = -(-len(part) // height) * height, blocks
+                place = number * strips + first // height
+                numbers = map(np.int32, (len(part), blocks, place))
+                kernel(context.queue, sizes, local, piece, result, *numbers)
+    return result

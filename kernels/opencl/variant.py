@@ -77,6 +77,10 @@ class Variant:
         """Work-items side by side in a product."""
         return self.strip_rows // self.vector
 
+    def parts_bytes(self, tokens: int) -> int:
+        """Local memory for the results of slices, which are added up there (source/matmul.cl)."""
+        return 4 * tokens * self.strip_rows * self.slices if self.slices > 1 else 0
+
     @property
     def record_words(self) -> int:
         """Words of one block of 32 quantised activations (source/quantize.cl)."""
