@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -102,22 +103,29 @@ def report() -> list[str]:
 def _opened(
     devices: Iterable[Any], open_store: OpenStore | None, variant: Variant | None = None
 ) -> Context:
-    """The first device that works, perhaps without what it claims beyond plain OpenCL.
-
-    BackendError of the last one, where none does.
-    """
+    """The first device that works; BackendError of the first one, where none does."""
     error = None
     for device in devices:
-        wanted = variant or variant_of(device)
-        for cut in dict.fromkeys((wanted, *wanted.fallbacks)):
-            try:
-                context = Context(device, cut, open_store)
-                check(context)
-                return context
-            except BackendError as found_wrong:
-                error = found_wrong
+        try:
+            return _opened_one(device, open_store, variant or variant_of(device))
+        except BackendError as found_wrong:
+            error = error or found_wrong
     assert error is not None
     raise error
+
+
+def _opened_one(device: Any, open_store: OpenStore | None, variant: Variant) -> Context:
+    """A device, perhaps without what it claims beyond plain OpenCL; BackendError of the plainest."""
+    *more, plainest = dict.fromkeys((variant, *variant.fallbacks))
+    for cut in more:
+        with suppress(BackendError):
+            return _checked(Context(device, cut, open_store))
+    return _checked(Context(device, plainest, open_store))
+
+
+def _checked(context: Context) -> Context:
+    check(context)
+    return context
 
 
 def _do(work: Sequence[Callable[[], object]], tell: Progress | None) -> None:
