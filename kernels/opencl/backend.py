@@ -115,7 +115,7 @@ def _opened(
 
 
 def _opened_one(device: Any, open_store: OpenStore | None, variant: Variant) -> Context:
-    """A device, perhaps without what it claims beyond plain OpenCL; BackendError of the plainest."""
+    """A device, perhaps without what it claims beyond plain OpenCL; BackendError if not even so."""
     *more, plainest = dict.fromkeys((variant, *variant.fallbacks))
     for cut in more:
         with suppress(BackendError):
