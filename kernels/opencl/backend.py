@@ -103,15 +103,14 @@ def report() -> list[str]:
 def _opened(
     devices: Iterable[Any], open_store: OpenStore | None, variant: Variant | None = None
 ) -> Context:
-    """The first device that works; BackendError of the first one, where none does."""
-    error = None
+    """The first device that works; BackendError of all of them, where none does."""
+    errors = []
     for device in devices:
         try:
             return _opened_one(device, open_store, variant or variant_of(device))
-        except BackendError as found_wrong:
-            error = error or found_wrong
-    assert error is not None
-    raise error
+        except BackendError as error:
+            errors.append(str(error))
+    raise BackendError("\n".join(errors))
 
 
 def _opened_one(device: Any, open_store: OpenStore | None, variant: Variant) -> Context:
