@@ -19,7 +19,7 @@ from edgellm.config import cache_dir
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
-from edgellm.memory import available_memory
+from edgellm.memory import GPUMemory
 from edgellm.mixed import Continuation
 from edgellm.model_runner import Executable
 from edgellm.old_folders import mark_used
@@ -43,8 +43,8 @@ class Backend(Protocol):
 class DeviceBackend(Backend, Protocol):
     """A backend on a device with memory of its own. name: what decides the bits of its results.
 
-    memory: bytes that programs may take; memory_note: how that is known, for users. shares_memory:
-    it is the processor's.
+    memory: bytes that programs may take, at_once: in one buffer; memory_note: how that is known,
+    for users. shares_memory: it is the processor's.
     """
 
     @property
@@ -52,6 +52,9 @@ class DeviceBackend(Backend, Protocol):
 
     @property
     def memory(self) -> int: ...
+
+    @property
+    def at_once(self) -> int: ...
 
     @property
     def memory_note(self) -> str: ...
@@ -284,8 +287,8 @@ def _best() -> str:
         return "cpu"
 
 
-def gpu_memory(device: str | None = None) -> tuple[str, int] | None:
-    """Name and usable bytes of the device that `load` would take: the one asked for, or a GPU.
+def gpu_memory(device: str | None = None) -> tuple[str, GPUMemory] | None:
+    """Name and memory of the device that `load` would take: the one asked for, or a GPU.
 
     None where there is no GPU and none is asked for; BackendError, RequestError for one not there.
     """
@@ -297,8 +300,7 @@ def gpu_memory(device: str | None = None) -> tuple[str, int] | None:
         raise BackendError(_NO_PYOPENCL.format(error)) from None
     found = meant(device)[0]
     memory = memory_of(found)
-    usable = min(memory.usable, available_memory()) if memory.is_shared else memory.usable
-    return found.name.strip(), usable
+    return found.name.strip(), GPUMemory(memory.usable, memory.at_once, memory.is_shared)
 
 
 def _may_have_drivers() -> bool:

@@ -12,6 +12,7 @@ from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
 from edgellm.kv_cache import HostStore, KVTypes, allocate, part_of
 from edgellm.load_plan import LoadPlan, place_load
+from edgellm.memory import GPUMemory
 from edgellm.mixed import MixedExecutable
 from edgellm.model_runner import BlockStore, Executable
 from edgellm.placement import Placement
@@ -65,7 +66,7 @@ def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends:
     Where the number is ours to choose and the device refuses the memory, half of them are tried.
     """
     device = backends.device(options.device)
-    memory = min(device.memory, plan.usable) if device.shares_memory else device.memory
+    memory = GPUMemory(device.memory, device.at_once, device.shares_memory)
     placement = place_load(plan, types, options, memory)
     while True:
         try:

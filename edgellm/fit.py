@@ -13,6 +13,7 @@ from edgellm.gguf_loader import GGUFFile, open_gguf
 from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kv_plan import parse_kv_types
 from edgellm.load_plan import cache_bytes, context_length, place_load, plan_load
+from edgellm.memory import GPUMemory
 from edgellm.models import ModelConfig, read_config
 from edgellm.types import LoadOptions
 
@@ -25,7 +26,21 @@ class Room:
 
     device: str
     memory: int
-    gpu_memory: int | None = None
+    gpu_memory: GPUMemory | None = None
+
+    @property
+    def gpu(self) -> int:
+        """Bytes that may be taken of a GPU's."""
+        gpu = self.gpu_memory
+        if gpu is None:
+            return 0
+        return min(gpu.usable, self.memory) if gpu.is_shared else gpu.usable
+
+    @property
+    def total(self) -> int:
+        """Bytes of both."""
+        is_shared = self.gpu_memory is not None and self.gpu_memory.is_shared
+        return self.memory if is_shared else self.memory + self.gpu
 
 
 @dataclass(frozen=True)

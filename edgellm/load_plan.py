@@ -12,7 +12,7 @@ from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import Program
 from edgellm.kv_cache import KVTypes, bytes_per_slot, bytes_per_token, check_widths
 from edgellm.limits import Limits
-from edgellm.memory import available_memory
+from edgellm.memory import GPUMemory, available_memory
 from edgellm.models import Adapter, ModelConfig, MTPHead, record, record_with_head
 from edgellm.placement import Placement, place, place_on_host
 from edgellm.types import DEFAULT_CONTEXT, LoadOptions
@@ -81,23 +81,24 @@ def plan_load(
 
 
 def place_load(
-    plan: LoadPlan, types: KVTypes, options: LoadOptions, device_memory: int | None = None
+    plan: LoadPlan, types: KVTypes, options: LoadOptions, gpu_memory: GPUMemory | None = None
 ) -> Placement:
-    """Where layers and cache go. device_memory: bytes of the GPU; None where all stays here.
+    """Where layers and cache go. gpu_memory: None where all stays here.
 
     BackendError for what does not fit.
     """
     check_widths(plan.program, types)
-    if device_memory is None or options.gpu_layers == 0:
+    if gpu_memory is None or options.gpu_layers == 0:
         memory = _memory_for_cache(plan.sizes, plan.usable)
         return place_on_host(plan.program, plan.limits, types, memory, options.kv_cache_memory)
+    usable = min(gpu_memory.usable, options.memory_limit or gpu_memory.usable)
     return place(
         plan.program,
         plan.limits,
         types,
         None if options.gpu_layers == "auto" else options.gpu_layers,
         host_memory=plan.usable,
-        device_memory=min(device_memory, options.memory_limit or device_memory),
+        gpu_memory=replace(gpu_memory, usable=usable),
         cache_memory=options.kv_cache_memory,
     )
 

@@ -7,11 +7,13 @@ import re
 from dataclasses import dataclass, replace
 
 from edgellm.errors import BackendError
+from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import OpCall, Program
 from edgellm.kernels.split import cached_layers, split, states_used
 from edgellm.kv_cache import KVTypes, bytes_per_token
 from edgellm.kv_plan import plan_blocks, plan_slots
 from edgellm.limits import Limits
+from edgellm.memory import GPUMemory
 
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _SCRATCH_VALUES = 8  # values of the widest kind that are alive at once, at most
@@ -54,7 +56,7 @@ def place(
     gpu_layers: int | None,
     *,
     host_memory: int,
-    device_memory: int,
+    gpu_memory: GPUMemory,
     cache_memory: int | None = None,
 ) -> Placement:
     """gpu_layers: at least 1; None is as many as fit. Memory in bytes, weights and cache together.
@@ -68,15 +70,22 @@ def place(
     for count in tries:
         whole = count == most
         first, second = (None, program) if whole else split(program, starts[most - count])
-        rest = device_memory - weight_bytes(second.calls) - scratch_bytes(second, limits)
-        parts = [(second, rest)]
+        taken = weight_bytes(second.calls) + scratch_bytes(second, limits)
+        left = host_memory - (0 if first is None else weight_bytes(first.calls))
+        parts = [(second, gpu_memory.usable - taken)]
         if first is not None:
-            parts.append((first, host_memory - weight_bytes(first.calls)))
+            parts.append((first, left))
+        if gpu_memory.is_shared:
+            parts = [(part, min(memory, left - taken)) for part, memory in parts]
         try:
-            blocks, slots = _cache(program, parts, limits, types, cache_memory)
+            blocks, slots = _cache(
+                program, parts, limits, types, cache_memory, gpu_memory.is_shared
+            )
+            holds = _most_blocks(second, limits, types, gpu_memory.at_once)
         except BackendError as found:
             error = BackendError(f"{count} of {most} layers do not fit on the GPU: {found}")
             continue
+        blocks = tuple(min(counts) for counts in zip(blocks, holds, strict=True))
         return Placement(first, second, count, most, blocks, slots)
     raise error
 
@@ -112,8 +121,12 @@ def _cache(
     limits: Limits,
     types: KVTypes,
     wanted: int | None,
+    is_shared: bool,
 ) -> tuple[tuple[int, ...], int]:
-    """Blocks per KV group and slots of states that every part has memory for."""
+    """Blocks per KV group and slots of states that every part has memory for.
+
+    is_shared: the memory of one part is that of the other: each takes its share of the cache there.
+    """
     whole = _bytes_of_layers(program, types)
     plans, slots = [], [plan_slots(program, limits, memory) for _, memory in parts]
     for part, memory in parts:
@@ -121,12 +134,44 @@ def _cache(
         if memory < 0:
             raise BackendError(f"{-memory / 2**30:.2f} GiB are missing for weights and scratch")
         share = _bytes_of_layers(own, types)
+        if is_shared and whole:
+            memory = memory * share // whole
         if share or own.state_layers:
             portion = None if wanted is None else wanted * share // max(1, whole)
             plans.append(plan_blocks(own, limits, types, memory, portion))
     if not plans:  # no layer keeps anything
         plans.append(plan_blocks(program, limits, types, parts[0][1], wanted))
     return tuple(min(counts) for counts in zip(*plans, strict=True)), min(slots)
+
+
+def _most_blocks(program: Program, limits: Limits, types: KVTypes, at_once: int) -> list[int]:
+    """Blocks per KV group of which the keys and the values of a layer fit in a buffer each.
+
+    BackendError where not even those of one context do, or a matrix does not.
+    """
+    for weight in (weight for call in program.calls for weight in call.weights):
+        _check_at_once(weight.name, weight.data.nbytes, at_once)
+    most = []
+    for group in range(len(program.kv_groups)):
+        layers = [kv for kv in _own_layers(program).kv_layers if kv.group == group]
+        widths = [
+            kv.num_kv_heads * width
+            for kv in layers
+            for width in (types.keys.row_bytes(kv.head_dim), types.values.row_bytes(kv.value_dim))
+        ]
+        size = BLOCK_SIZE * max(widths, default=1)
+        one = limits.blocks(group, limits.context_length)
+        _check_at_once(f"a layer's cache of {limits.context_length} tokens", one * size, at_once)
+        most.append(at_once // size)
+    return most
+
+
+def _check_at_once(what: str, size: int, at_once: int) -> None:
+    if size > at_once:
+        raise BackendError(
+            f"{what} takes {size / 2**30:.2f} GiB and the GPU gives at most "
+            f"{at_once / 2**30:.2f} GiB at once"
+        )
 
 
 def _bytes_of_layers(program: Program, types: KVTypes) -> int:

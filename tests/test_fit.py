@@ -8,6 +8,7 @@ import edgellm
 from edgellm.errors import BackendError, RequestError
 from edgellm.fit import KV_CACHE_TYPES, Fit, Room, Way, fit, largest
 from edgellm.gguf_loader import open_gguf
+from edgellm.memory import GPUMemory
 from tests.models.recipes.parts import CONTEXT, VOCAB
 from tests.models.tiny import write_tiny
 
@@ -73,12 +74,14 @@ def test_smaller_types_hold_longer_contexts_and_the_best_that_fits_is_taken(tmp_
 
 def test_a_gpu_takes_what_it_has_memory_for(tmp_path: Path) -> None:
     path = write(tmp_path)
-    whole = fit(path, "m", [Room("cpu", PLENTY), Room("gpu", PLENTY, PLENTY)])
+    whole = fit(path, "m", [Room("cpu", PLENTY), Room("gpu", PLENTY, GPUMemory(PLENTY, PLENTY))])
     assert whole.best is not None and whole.best.device == "gpu"
     assert whole.best.gpu_layers == whole.best.layers > 0
 
     def way(gpu_memory: int) -> Way:
-        [found] = fit(path, "m", [Room("gpu", PLENTY, gpu_memory)], None, ("f16",)).ways
+        [found] = fit(
+            path, "m", [Room("gpu", PLENTY, GPUMemory(gpu_memory, gpu_memory))], None, ("f16",)
+        ).ways
         assert (found.reason is None) == (found.gpu_layers > 0) == (found.gpu_weights > 0)
         return found
 

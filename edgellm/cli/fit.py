@@ -15,7 +15,7 @@ from edgellm.errors import CatalogError, RequestError
 from edgellm.fit import KV_CACHE_TYPES, Fit, Room, Way, fit, largest
 from edgellm.gguf_loader import open_gguf
 from edgellm.kernels.cpu.limits import usable_threads
-from edgellm.memory import available_memory
+from edgellm.memory import GPUMemory, available_memory
 from edgellm.paths import typed_file, typed_path
 from edgellm.pull import entry_of, resolve, stored_models
 from edgellm.quantize.plan import make_plan
@@ -103,7 +103,7 @@ def _rooms(args: argparse.Namespace) -> list[Room]:
     memory = args.memory or available_memory()
     rooms = [Room("cpu", memory)]
     if args.gpu_memory is not None:
-        return [*rooms, Room("gpu", memory, args.gpu_memory)]
+        return [*rooms, Room("gpu", memory, GPUMemory(args.gpu_memory, args.gpu_memory))]
     found = gpu_memory(args.device)
     return rooms if found is None else [*rooms, Room(found[0], memory, found[1])]
 
@@ -144,7 +144,7 @@ def _fit(
     if path is not None:
         return fit(path, name, rooms, args.context, types, args.parallel)
     entry = entry_of(name)
-    most = max(room.memory + (room.gpu_memory or 0) for room in rooms)
+    most = max(room.total for room in rooms)
     said = f"not stored: `edgellm pull {name}`"
     if entry.size is not None and entry.size > most:
         said = "its weights alone are more than the memory"
@@ -184,7 +184,7 @@ def _print(fits: list[Fit], rooms: list[Room], chosen: Fit | None) -> None:
     )
     print()
     threads = f"{usable_threads()} threads, {byte_size(rooms[0].memory)} of memory"
-    gpus = [f"{room.device} with {byte_size(room.gpu_memory)}" for room in rooms[1:]]
+    gpus = [f"{room.device} with {byte_size(room.gpu)}" for room in rooms if room.gpu]
     fields = [("reckoned for", ", ".join([threads, *gpus]))]
     fields += [
         (f"{found.model} does not", found.ways[0].reason or "")

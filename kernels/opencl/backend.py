@@ -60,6 +60,11 @@ class OpenCLBackend:
         return memory_of(self._context.device).usable
 
     @property
+    def at_once(self) -> int:
+        """Bytes of one buffer at most."""
+        return memory_of(self._context.device).at_once
+
+    @property
     def shares_memory(self) -> bool:
         """Whether it is the processor's."""
         return memory_of(self._context.device).is_shared

@@ -92,11 +92,13 @@ _LEAST_LEFT = 512 << 20  # for what screens and the driver need, but never more 
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Bytes in all, and those that may be allocated. is_known: the driver says what is free.
-    is_shared: all of it is the processor's, so that no more is free than there."""
+    """Bytes in all, those that may be allocated, and those of one buffer at most. is_known: the
+    driver says what is free. is_shared: all of it is the processor's, so that no more is free than
+    there."""
 
     total: int
     usable: int
+    at_once: int
     is_known: bool
     is_shared: bool
 
@@ -112,15 +114,15 @@ class DeviceMemory:
 def memory_of(device: Any) -> DeviceMemory:
     """What the driver says is free, or all but a reserve."""
     total = int(device.global_mem_size)
-    is_shared = bool(device.host_unified_memory)
+    at_once, is_shared = int(device.max_mem_alloc_size), bool(device.host_unified_memory)
     if "cl_amd_device_attribute_query" in _extensions(device):
         try:
             free = int(np.ravel(device.get_info(_FREE_MEMORY_AMD))[0]) << 10
-            return DeviceMemory(total, free, True, is_shared)
+            return DeviceMemory(total, free, at_once, True, is_shared)
         except (cl.Error, TypeError, ValueError):  # an attribute that few drivers know
             pass
     reserve = min(total // 2, max(int(_LEFT_ALONE * total), _LEAST_LEFT))
-    return DeviceMemory(total, total - reserve, False, is_shared)
+    return DeviceMemory(total, total - reserve, at_once, False, is_shared)
 
 
 def has_gpu() -> bool:

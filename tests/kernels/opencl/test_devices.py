@@ -33,6 +33,7 @@ def device(name: str, kind: int = GPU, extensions: str = "", **more: Any) -> Sim
         "local_mem_type": cl.device_local_mem_type.LOCAL,
         "half_fp_config": 0,
         "host_unified_memory": 0,
+        "max_mem_alloc_size": 1 << 30,
     }
     return SimpleNamespace(name=name, type=kind, extensions=extensions, **usual | more)
 
