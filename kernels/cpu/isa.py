@@ -40,6 +40,11 @@ class Isa:
         """Whether IEEE halves are converted by instructions."""
         return self.has_avx2 or not self.is_x86
 
+    def registers_of(self, lanes: int) -> int:
+        """How many vectors of so many float32, at least 8, the registers hold."""
+        widest = 16 if self.has_wide_vnni else 8 if self.has_avx2 else 4
+        return self.vector_registers * min(widest, lanes) // lanes
+
 
 @dataclass(frozen=True)
 class _Variant:

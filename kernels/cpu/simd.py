@@ -126,13 +126,6 @@ def to_i32(b: Any, x: Any) -> Any:
     return b.fptosi(x, i32x8.llvm)
 
 
-@fixed_intrinsic(f32x8, i32x8)
-def power_of_two(b: Any, exponent: Any) -> Any:
-    """2 ** exponent for -126 <= exponent <= 127."""
-    biased = b.add(exponent, ir.Constant(i32x8.llvm, [127] * 8))
-    return b.bitcast(b.shl(biased, ir.Constant(i32x8.llvm, [23] * 8)), f32x8.llvm)
-
-
 @fixed_intrinsic(types.float32, f32x8)
 def sum_lanes(b: Any, x: Any) -> Any:
     """Sum by the fixed tree ((0+4)+(2+6)) + ((1+5)+(3+7))."""

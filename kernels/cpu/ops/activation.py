@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from edgellm.kernels.cpu.exponential import exp
 from edgellm.kernels.cpu.layout import ACTIVATION_BLOCK, ACTIVATION_BYTES
-from edgellm.kernels.cpu.ops.common import exp, inline, number, sigmoid, split, tanh
+from edgellm.kernels.cpu.ops.common import inline, number, sigmoid, split, tanh
 from edgellm.kernels.cpu.ops.quantize import quantize_block
 from edgellm.kernels.cpu.simd import absolute, fma, maximum, minimum, splat_f32
 from edgellm.kernels.cpu.vector_memory import load_f32, store_f32

@@ -62,6 +62,7 @@ from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import ATTENTION_TILE
 
 MAX_TOKENS = 32  # of one item
+PARTS_A_THREAD = 4  # where items are cut, so that threads that are not equally fast end together
 ZERO = np.float32(0.0)
 
 
@@ -78,7 +79,8 @@ def oldest_key(position, window, chunked):
 @inline
 def cut(args, step, threads, count, tiles):
     """How to cut the work of a sequence of `count` tokens whose keys lie in so many tiles: tokens
-    and heads of an item, and the most parts of its tiles.
+    and heads of an item, the most parts of its tiles, and how many items stay whole: where there
+    is one sequence, as many as there are threads, or a multiple of that.
     """
     per_group = args[7] // args[8]
     heads = min(per_group, MAX_ROWS)
@@ -86,16 +88,18 @@ def cut(args, step, threads, count, tiles):
     groups = args[8] * ((per_group + heads - 1) // heads)
     items = groups * max(step[NUM_SEQS], (step[NUM_TOKENS] + tokens - 1) // tokens)
     if threads == 1 or items >= 2 * threads:
-        return tokens, heads, 1
+        return tokens, heads, 1, 0
     if items * tiles >= 2 * threads:
-        return tokens, heads, (4 * threads + items - 1) // items
+        whole = items // threads * threads if step[NUM_SEQS] == 1 else 0
+        rest = max(1, items - whole)
+        return tokens, heads, (PARTS_A_THREAD * threads + rest - 1) // rest, whole
     wanted = (2 * threads + items - 1) // items
     tokens = max(1, min(tokens, (count + wanted - 1) // wanted))
     items = items * ((count + tokens - 1) // tokens)
     if items < threads:
         wanted = (threads + items - 1) // items
         heads = min(heads, (per_group + wanted - 1) // wanted)
-    return tokens, heads, 1
+    return tokens, heads, 1, 0
 
 
 def make_attention(key_type, value_type):
@@ -236,7 +240,7 @@ def make_attention(key_type, value_type):
             length = i32(step[POSITIONS], end - 1) + 1
             oldest = oldest_key(i32(step[POSITIONS], begin), args[12], args[18])
             span = (length - 1) // ATTENTION_TILE + 1 - oldest // ATTENTION_TILE
-            tokens, heads, wanted = cut(args, step, threads, end - begin, span)
+            tokens, heads, wanted, whole = cut(args, step, threads, end - begin, span)
             splits = (per_group + heads - 1) // heads
             for token in range(begin, end, tokens):
                 count = min(tokens, end - token)
@@ -247,6 +251,9 @@ def make_attention(key_type, value_type):
                 size = tiles * count * heads * slot_bytes
                 for group in range(kv_heads * splits):
                     slots, parts = step[PARTS] + room, min(wanted, tiles)
+                    if whole > 0:
+                        whole -= 1
+                        parts = 1
                     if parts > 1 and (room + size > PARTS_BYTES or cut_items == PART_COUNTS):
                         parts = 1
                     done = pointer(step[PARTS] + 8 * cut_items, np.int64)

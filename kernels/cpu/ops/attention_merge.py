@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from edgellm.kernels.cpu.ops.common import exp, f32, inline
+from edgellm.kernels.cpu.exponential import exp
+from edgellm.kernels.cpu.ops.common import f32, inline
 from edgellm.kernels.cpu.simd import first_lane, splat_f32
 from edgellm.kernels.cpu.vector_memory import load_f32_head, store_f32_head
 

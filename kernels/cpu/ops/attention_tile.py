@@ -9,10 +9,11 @@ import numpy as np
 
 from edgellm.kernels.cpu.atomics import ask_for
 from edgellm.kernels.cpu.emit import NARROW, wide_lanes
+from edgellm.kernels.cpu.exponential import exp, make_exponentials
 from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import LINE, MAX_HEAD_DIM, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.cache import LAYOUTS
-from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, tanh
+from edgellm.kernels.cpu.ops.common import f32, i32, inline, tanh
 from edgellm.kernels.cpu.rows_product import make_rows_product
 from edgellm.kernels.cpu.simd import fma, max_lanes, maximum, pointer, splat_f32, sum_lanes
 from edgellm.kernels.cpu.vector_memory import (
@@ -26,12 +27,16 @@ from edgellm.kernels.kv import BLOCK_SIZE
 from edgellm.kernels.program import ATTENTION_TILE
 
 MAX_ROWS = 64
-DIRECT_ROWS = 4  # up to here blocks are read as they are, above they are widened once
+WIDE = wide_lanes()
 TILE_BLOCKS = ATTENTION_TILE // BLOCK_SIZE
-MANY = 4 if host_isa().vector_registers == 32 else 2  # rows of one inner loop, at most
 COLUMNS = BLOCK_SIZE  # of one inner loop: the keys of a block, or as many numbers of a value
+# Rows of one inner loop, at most: half of the registers hold its sums.
+MANY = max(1, host_isa().registers_of(WIDE) // 2 // (COLUMNS // WIDE))
+DIRECT_ROWS = 2 * MANY  # up to here blocks are read as they are, above they are widened once
+BLOCKS_AHEAD = 2  # how many blocks are read between asking for one and reading it
 MINUS_INFINITY = np.float32(-np.inf)
 ZERO = np.float32(0.0)
+exponentials, wide_exponentials = make_exponentials(NARROW), make_exponentials(WIDE)
 
 # Scratch of one thread, by query row: where its keys of this tile begin and end, addresses of its
 # query, scores and output (int64), this tile's and the running max and sum, its slope and how far
@@ -79,11 +84,9 @@ def weights_of(scores, count, scale, cap, ramp, slope, ahead):
     largest = max_lanes(top)
     for i in range(whole, count):
         largest = max(largest, f32(scores, i))
-    total = splat_f32(ZERO)
-    for i in range(0, 4 * whole, 32):
-        p = exp(load_f32(scores + i) - splat_f32(largest))
-        store_f32(scores + i, p)
-        total = total + p
+    wide = count // WIDE * WIDE
+    total = wide_exponentials(scores, wide, largest, splat_f32(ZERO))
+    total = exponentials(scores + 4 * wide, whole - wide, largest, total)
     if rest:
         p = exp(load_f32_head(scores + 4 * whole, rest) - splat_f32(largest))
         store_f32_head(scores + 4 * whole, p, rest)
@@ -100,32 +103,9 @@ def turn(source, target, width, padded):
             transpose_f32(place, 4 * BLOCK_SIZE, out, 4 * padded)
 
 
-def _products(element):
-    """product(rows, ...): that of rows_product.py for 1 to MANY rows, COLUMNS columns."""
-
-    @inline
-    def product(rows, a, a_at, out, out_at, matrix, stride, count, keep):
-        pass
-
-    for rows in range(1, MANY + 1):
-        product = _or(rows, make_rows_product(element, rows, COLUMNS, wide_lanes()), product)
-    return product
-
-
-def _or(wanted, run, otherwise):
-    @inline
-    def product(rows, a, a_at, out, out_at, matrix, stride, count, keep):
-        if rows == wanted:
-            run(a, a_at, out, out_at, matrix, stride, count, keep)
-        else:
-            otherwise(rows, a, a_at, out, out_at, matrix, stride, count, keep)
-
-    return product
-
-
 @inline
 def ask_for_block(address, size):
-    """Has a block brought near while another one is worked on: the cache lies in no order."""
+    """Has a block brought near while others are worked on: the cache lies in no order."""
     for line in range(0, size, LINE):
         ask_for(address + line)
 
@@ -141,36 +121,49 @@ def make_tile(key_type, value_type):
     k_per_32, v_per_32 = keys_lie.bytes_per_32, values_lie.bytes_per_32
     k_bytes, v_bytes = k_per_32 // 32, v_per_32 // 32  # of an element that is read directly
     k_direct, v_direct = keys_lie.is_direct, values_lie.is_direct
-    wide_product = _products("f32")
-    k_product = _products(key_type) if k_direct else wide_product
-    v_product = _products(value_type) if v_direct and not from_keys else wide_product
+    wide_product = make_rows_product("f32", MANY, COLUMNS, WIDE)
+    k_product = v_product = wide_product
+    if k_direct:
+        k_product = make_rows_product(key_type, MANY, COLUMNS, WIDE)
+    if v_direct and not from_keys:
+        v_product = make_rows_product(value_type, MANY, COLUMNS, WIDE)
     wide_narrow = make_rows_product("f32", 1, NARROW, NARROW)
 
     @inline
-    def values_of_block(product, scratch, rows, begin, matrix, row_bytes, element, width):
+    def rows_alike(scratch, rows, row, begin):
+        """How many rows from `row` on, up to MANY, see the same keys of the block at `begin`."""
+        lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
+        low, high = max(lows[row], begin), min(highs[row], begin + BLOCK_SIZE)
+        count = 1
+        while count < min(MANY, rows - row):
+            other = row + count
+            if max(lows[other], begin) != low or min(highs[other], begin + BLOCK_SIZE) != high:
+                break
+            if (lows[other] < begin) != (lows[row] < begin):  # one adds to its output, one begins
+                break
+            count += 1
+        return count
+
+    @inline
+    def values_of_block(product, scratch, rows, begin, matrix, row_bytes, element, width, ahead):
         """Adds the block of keys [begin, begin + BLOCK_SIZE) of the tile to all outputs.
 
-        Rows go together where they see the same keys of the block. Columns beyond the last
-        whole COLUMNS are left to the caller.
+        Columns beyond the last whole COLUMNS are left to the caller.
         """
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         row = 0
         while row < rows:
             low, high = max(lows[row], begin), min(highs[row], begin + BLOCK_SIZE)
-            count = min(MANY, rows - row)
-            for other in range(row + 1, row + count):
-                is_same = max(lows[other], begin) == low
-                is_same = is_same and (lows[other] < begin) == (lows[row] < begin)  # both add on
-                if not (is_same and min(highs[other], begin + BLOCK_SIZE) == high):
-                    count = 1
+            count = rows_alike(scratch, rows, row, begin)
             if low < high:
-                start = matrix + (low - begin) * row_bytes
+                skipped = (low - begin) * row_bytes
                 scores, outputs = SCORE_ROWS_AT + 8 * row, OUTPUT_ROWS_AT + 8 * row
                 keep = 0 if low == lows[row] else 1
                 for i in range(0, width // COLUMNS * COLUMNS, COLUMNS):
+                    at = skipped + i * element
                     product(
                         count, scratch + scores, 4 * low, scratch + outputs, 4 * i,
-                        start + i * element, row_bytes, high - low, keep,
+                        matrix + at, row_bytes, high - low, keep, ahead + at,
                     )  # fmt: skip
             row += count
 
@@ -186,16 +179,25 @@ def make_tile(key_type, value_type):
                 keep = 0 if low == lows[row] else 1
                 for i in range(width // COLUMNS * COLUMNS, width, NARROW):
                     wide_narrow(
-                        scratch + scores, 4 * low, scratch + outputs, 4 * i,
-                        start + 4 * i, row_bytes, high - low, keep,
+                        1, scratch + scores, 4 * low, scratch + outputs, 4 * i,
+                        start + 4 * i, row_bytes, high - low, keep, start,
                     )  # fmt: skip
 
     @inline
-    def scores_of_block(product, scratch, rows, matrix, row_bytes, head_dim, at):
+    def scores_of_block(product, scratch, rows, matrix, row_bytes, head_dim, at, ahead):
         """Products of all query rows with the keys of a block, to byte `at` of their scores."""
         for row in range(0, rows, MANY):
             a, out = scratch + QUERY_ROWS_AT + 8 * row, scratch + SCORE_ROWS_AT + 8 * row
-            product(min(MANY, rows - row), a, 0, out, at, matrix, row_bytes, head_dim, 0)
+            product(min(MANY, rows - row), a, 0, out, at, matrix, row_bytes, head_dim, 0, ahead)
+
+    @inline
+    def nth_block(k_at, k_step, v_at, v_step, table, blocks, begin, end, n):
+        """Where the n-th of the blocks lies that are read one after the other: those of keys from
+        `begin` to `end`, their values, and the keys of the next tile.
+        """
+        count = end - begin
+        number = i32(table, min(begin + n if n < count else begin + n - count, blocks - 1))
+        return v_at + number * v_step if count <= n < 2 * count else k_at + number * k_step
 
     @inline
     def tile(
@@ -206,54 +208,61 @@ def make_tile(key_type, value_type):
         ones, `blocks` in all; heads, head: KV heads and which; low, high: the keys of the tile
         that any row sees; ramp: see weights_of.
         """
-        key_bytes, value_bytes = head_dim * k_per_32, value_dim * v_per_32  # 32 slots a block
+        k_size, v_size = head_dim * k_per_32, value_dim * v_per_32  # a block: 32 slots
+        k_at, k_step = keys + head * k_size, heads * k_size
+        v_at, v_step = values + head * v_size, heads * v_size
+        if from_keys:
+            v_at, v_step, v_size = k_at, k_step, k_size
         wide, turned = scratch + BLOCK_AT, scratch + TURNED_AT
         padded = (value_dim + 7) // 8 * 8
         seen = min(head_dim, (value_dim + 31) // 32 * 32)  # of keys that are values: whole scales
         is_direct = rows <= DIRECT_ROWS and head_dim % 32 == 0 and value_dim % 32 == 0
         begin, end = low // BLOCK_SIZE, (high + BLOCK_SIZE - 1) // BLOCK_SIZE
-        for block in range(begin, end):
-            place = i32(table, block) * heads + head
-            matrix = keys + place * key_bytes
-            at = 4 * block * BLOCK_SIZE
-            ask_for_block(values + place * value_bytes, 0 if from_keys else value_bytes)
-            if block + 1 < blocks:
-                following = i32(table, block + 1) * heads + head
-                ask_for_block(keys + following * key_bytes, key_bytes)
+        for n in range(end - begin):
+            matrix = nth_block(k_at, k_step, v_at, v_step, table, blocks, begin, end, n)
+            ahead = nth_block(
+                k_at, k_step, v_at, v_step, table, blocks, begin, end, n + BLOCKS_AHEAD
+            )
+            at = 4 * (begin + n) * BLOCK_SIZE
             if is_direct and k_direct:
                 row_bytes = BLOCK_SIZE * k_bytes
-                scores_of_block(k_product, scratch, rows, matrix, row_bytes, head_dim, at)
+                scores_of_block(k_product, scratch, rows, matrix, row_bytes, head_dim, at, ahead)
             else:
+                ask_for_block(ahead, k_size)
                 widen_keys(matrix, wide, head_dim)
                 row_bytes = 4 * BLOCK_SIZE
-                scores_of_block(wide_product, scratch, rows, wide, row_bytes, head_dim, at)
+                scores_of_block(wide_product, scratch, rows, wide, row_bytes, head_dim, at, wide)
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         maxima = pointer(scratch + MAXIMA_AT, np.float32)
         sums = pointer(scratch + SUMS_AT, np.float32)
         slopes = pointer(scratch + SLOPES_AT, np.float32)
-        ahead = pointer(scratch + AHEAD_AT, np.float32)
+        distances = pointer(scratch + AHEAD_AT, np.float32)
         for row in range(rows):
             if lows[row] < highs[row]:
                 scores = pointer(scratch + SCORE_ROWS_AT, np.int64)[row] + 4 * lows[row]
                 count = highs[row] - lows[row]
                 maxima[row], sums[row] = weights_of(
-                    scores, count, scale, cap, ramp, slopes[row], ahead[row]
+                    scores, count, scale, cap, ramp, slopes[row], distances[row]
                 )
-        for block in range(begin, end):
-            place = i32(table, block) * heads + head
-            at = block * BLOCK_SIZE
-            if from_keys:
-                widen_keys(keys + place * key_bytes, turned, seen)
-                turn(turned, wide, value_dim, padded)
-                values_of_block(wide_product, scratch, rows, at, wide, 4 * padded, 4, padded)
-                rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
-            elif is_direct and v_direct:
+        for n in range(end - begin, 2 * (end - begin)):
+            matrix = nth_block(k_at, k_step, v_at, v_step, table, blocks, begin, end, n)
+            ahead = nth_block(
+                k_at, k_step, v_at, v_step, table, blocks, begin, end, n + BLOCKS_AHEAD
+            )
+            at = (begin + n - (end - begin)) * BLOCK_SIZE
+            if is_direct and v_direct and not from_keys:
                 row_bytes = value_dim * v_bytes
-                matrix = values + place * value_bytes
-                values_of_block(v_product, scratch, rows, at, matrix, row_bytes, v_bytes, value_dim)
+                values_of_block(
+                    v_product, scratch, rows, at, matrix, row_bytes, v_bytes, value_dim, ahead
+                )
+                continue
+            ask_for_block(ahead, v_size)
+            if from_keys:
+                widen_keys(matrix, turned, seen)
+                turn(turned, wide, value_dim, padded)
             else:
-                widen_values(values + place * value_bytes, wide, value_dim, padded)
-                values_of_block(wide_product, scratch, rows, at, wide, 4 * padded, 4, padded)
-                rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
+                widen_values(matrix, wide, value_dim, padded)
+            values_of_block(wide_product, scratch, rows, at, wide, 4 * padded, 4, padded, wide)
+            rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
 
     return tile

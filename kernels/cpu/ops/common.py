@@ -1,31 +1,21 @@
-"""Small compiled functions that several kernels share: splitting work, exp, typed reads."""
+"""Small compiled functions that several kernels share: splitting work, gates, typed reads."""
 
 import numpy as np
 from numba import njit
 
 from edgellm.kernels.cpu.compile import OPTIONS
+from edgellm.kernels.cpu.exponential import exp
 from edgellm.kernels.cpu.simd import (
     absolute,
     bits_to_f32,
     fma,
     maximum,
-    minimum,
     pointer,
-    power_of_two,
-    round_even,
     splat_f32,
-    to_i32,
 )
 from edgellm.kernels.cpu.vector_memory import store_f32
 
 inline = njit(**OPTIONS)
-
-LOG2_E = np.float32(1.4426950408889634)
-LN2_HIGH = np.float32(0.693359375)
-LN2_LOW = np.float32(-2.12194440e-4)
-# exp stays a normal number between these.
-EXP_MIN = np.float32(-87.0)
-EXP_MAX = np.float32(88.0)
 
 
 @inline
@@ -57,27 +47,6 @@ def clear(address, size):
     """Makes `size` bytes zero, a multiple of 32."""
     for i in range(0, size, 32):
         store_f32(address + i, splat_f32(np.float32(0.0)))
-
-
-@inline
-def exp(x):
-    """e ** x to about 1 ulp, arguments clamped to EXP_MIN..EXP_MAX.
-
-    Cody and Waite's reduction to |r| <= ln(2) / 2 and the Taylor polynomial of degree 7.
-    """
-    x = minimum(maximum(x, splat_f32(EXP_MIN)), splat_f32(EXP_MAX))
-    n = round_even(x * splat_f32(LOG2_E))
-    r = fma(n, splat_f32(-LN2_HIGH), x)
-    r = fma(n, splat_f32(-LN2_LOW), r)
-    p = splat_f32(np.float32(1.0 / 5040))
-    p = fma(p, r, splat_f32(np.float32(1.0 / 720)))
-    p = fma(p, r, splat_f32(np.float32(1.0 / 120)))
-    p = fma(p, r, splat_f32(np.float32(1.0 / 24)))
-    p = fma(p, r, splat_f32(np.float32(1.0 / 6)))
-    p = fma(p, r, splat_f32(np.float32(0.5)))
-    p = fma(p, r, splat_f32(np.float32(1.0)))
-    p = fma(p, r, splat_f32(np.float32(1.0)))
-    return p * power_of_two(to_i32(n))
 
 
 @inline

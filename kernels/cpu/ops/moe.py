@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from edgellm.kernels.cpu.exponential import exp
 from edgellm.kernels.cpu.layout import NUM_TOKENS, SCRATCH, SCRATCH_BYTES
-from edgellm.kernels.cpu.ops.common import exp, f32, inline, number, sigmoid, split
+from edgellm.kernels.cpu.ops.common import f32, inline, number, sigmoid, split
 from edgellm.kernels.cpu.simd import first_lane, fma, offset, pointer, splat_f32
 from edgellm.kernels.cpu.vector_memory import load_f32, load_f32_head, store_f32, store_f32_head
 from edgellm.kernels.ops.moe import MIN_GATE_SUM

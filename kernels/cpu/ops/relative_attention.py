@@ -6,8 +6,9 @@ that a row's bits depend on its sequence alone.
 
 import numpy as np
 
+from edgellm.kernels.cpu.exponential import exp
 from edgellm.kernels.cpu.layout import NUM_SEQS, QUERY_START, SCRATCH, SCRATCH_BYTES
-from edgellm.kernels.cpu.ops.common import exp, f32, i32, inline, number, split
+from edgellm.kernels.cpu.ops.common import f32, i32, inline, number, split
 from edgellm.kernels.cpu.simd import first_lane, fma, max_lanes, splat_f32, sum_lanes
 from edgellm.kernels.cpu.vector_memory import (
     load_f32,

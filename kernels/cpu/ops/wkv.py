@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from edgellm.kernels.cpu.exponential import exp
 from edgellm.kernels.cpu.layout import (
     NUM_SEQS,
     POSITIONS,
@@ -11,7 +12,7 @@ from edgellm.kernels.cpu.layout import (
     STATE_SLOTS,
     padded,
 )
-from edgellm.kernels.cpu.ops.common import clear, exp, f32, i32, inline, sigmoid, split
+from edgellm.kernels.cpu.ops.common import clear, f32, i32, inline, sigmoid, split
 from edgellm.kernels.cpu.simd import fma, splat_f32
 from edgellm.kernels.cpu.vector_memory import load_f32, load_f32_head, store_f32, store_f32_head
 

@@ -187,6 +187,7 @@ def test_the_best_variant_may_use_all_there_is() -> None:
     best, forced = variant(None, host), variant("avx2", host)
     assert (best.name, best.vector_registers) == ("avx2", 32)
     assert (forced.name, forced.vector_registers) == ("avx2", 16)
+    assert (best.registers_of(8), forced.registers_of(8), forced.registers_of(16)) == (32, 16, 8)
     assert best.features in forced.features and forced.features.endswith("-avx512f,-avxvnni")
 
 
@@ -252,6 +253,7 @@ def test_arm_products_use_sdot(name: str, lanes: int) -> None:
     fmt = by_name(name)
     isa = variant(None, ARM)
     assert (isa.name, isa.has_dotprod, isa.vector_registers) == ("dotprod", True, 32)
+    assert isa.registers_of(8) == 16  # a vector of eight floats takes two
     wanted = fmt.block_size * lanes // 16  # of 16 products each
     assert len(re.findall(r"\bsdot\b", arm_assembly(isa, lanes, fmt.type_id))) == wanted
 

@@ -92,15 +92,18 @@ def rows_after(
 
 
 @pytest.mark.parametrize("cache", ["f16", "q8_0"])
+@pytest.mark.parametrize("kv_heads", [2, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_share_the_keys_of_a_row(
-    teams: Mapping[int, CpuBackend], kind: str, cache: str
+    teams: Mapping[int, CpuBackend], kind: str, kv_heads: int, cache: str
 ) -> None:
-    expected = rows_after(teams, 1, program(kind), cache)
+    """Groups stay whole where each thread has one, and those that are left over are cut."""
+    wanted = program(kind, kv_heads=kv_heads)
+    expected = rows_after(teams, 1, wanted, cache)
     assert np.all(np.isfinite(expected))
     for threads in (2, 3):
         for others in (0, 2):
-            got = rows_after(teams, threads, program(kind), cache, others)
+            got = rows_after(teams, threads, wanted, cache, others)
             np.testing.assert_array_equal(got.view(np.uint32), expected.view(np.uint32))
 
 
@@ -114,9 +117,10 @@ def test_threads_share_latent_keys(teams: Mapping[int, CpuBackend]) -> None:
 def test_keys_are_shared_out_at_all(teams: Mapping[int, CpuBackend]) -> None:
     """Guards the tests above: one thread for each head would pass them all."""
     stream = streams(np.random.default_rng(0), 1, LENGTH + 1, 1)[0]
-    for threads, is_shared in ((1, False), (2, True), (3, True)):
+    cases = ((1, 2, False), (2, 2, False), (3, 2, True), (2, 3, True), (3, 3, False))
+    for threads, kv_heads, is_shared in cases:
         stream.computed = LENGTH
-        plain = program("plain")
+        plain = program("plain", kv_heads=kv_heads)
         kv = storage(plain, len(stream.tables[0]), "f16", "f16")
         executable = teams[threads].load(plain, kv)
         executable._parts[:] = 0
