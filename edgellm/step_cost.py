@@ -10,7 +10,8 @@ nothing of sequences; has no say in any result's bits. Plain Python.
 
 from collections import deque
 from dataclasses import dataclass
-from statistics import median
+
+from edgellm.median import median
 
 _SLOWDOWN = 1.7  # of decoding while prompts are computed, at most (2 is promised)
 _LONGEST = 0.15  # seconds of a step beside decodes that take less (0.25 is promised)

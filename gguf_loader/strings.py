@@ -10,6 +10,8 @@ from typing import Self, overload
 import numpy as np
 import numpy.typing as npt
 
+Ends = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
+
 _BATCH = 1 << 16  # strings walked at a time: bounds the memory of the list of offsets
 
 
@@ -24,8 +26,8 @@ class StringArray(Sequence[str]):
     lengths: int64 (n,), in bytes: string i is `buffer[offsets[i] : offsets[i] + lengths[i]]`.
     """
 
-    def __init__(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> None:
-        """ends: int64 (n,), where each string ends in `buffer`; the next one's length is there."""
+    def __init__(self, buffer: npt.NDArray[np.uint8], ends: Ends) -> None:
+        """ends: (n,), where each string ends in `buffer`; the next one's length is there."""
         self.buffer = buffer
         self._ends = ends
         self._bytes, self._places = buffer.data, ends.data  # faster to take one element of
@@ -35,7 +37,7 @@ class StringArray(Sequence[str]):
         """Strings that are in no file."""
         stored = [len(raw).to_bytes(8, sys.byteorder) + raw for raw in strings]
         ends = np.cumsum(np.array([len(one) for one in stored], np.int64))
-        return cls(np.frombuffer(b"".join(stored), np.uint8), ends)
+        return cls(np.frombuffer(b"".join(stored), np.uint8), _narrow(ends))
 
     def copy(self) -> "StringArray":
         """The same strings in memory of their own."""
@@ -84,7 +86,12 @@ class StringArray(Sequence[str]):
         return f"<StringArray of {len(self)}>"
 
 
-def walk(map_: mmap.mmap, start: int, count: int, prefix: str) -> npt.NDArray[np.int64] | None:
+def _narrow(ends: npt.NDArray[np.int64]) -> Ends:
+    """The same in half of the memory, where they fit."""
+    return ends.astype(np.uint32) if ends.max(initial=0) < 1 << 32 else ends
+
+
+def walk(map_: mmap.mmap, start: int, count: int, prefix: str) -> Ends | None:
     """Where each of `count` strings ends, relative to `start`; None when they leave the file.
 
     This is the hot loop of opening a file: the only way to find what follows a string is to read
@@ -104,4 +111,4 @@ def walk(map_: mmap.mmap, start: int, count: int, prefix: str) -> npt.NDArray[np
             return None
         ends[first : first + batch] = found
     ends -= start
-    return ends
+    return _narrow(ends)

@@ -66,7 +66,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sampling_kinds",),
     ("options",),
     ("session_file", "token_file"),
-    ("errors", "version", "linux", "paths", "old_folders", "new_file", "escapes", "signals"),
+    (
+        *("errors", "version", "linux", "paths", "old_folders", "new_file", "escapes", "signals"),
+        "median",
+    ),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
 

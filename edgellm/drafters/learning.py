@@ -2,7 +2,8 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from statistics import median
+
+from edgellm.median import median
 
 _PRIOR, _PRIOR_WEIGHT = 0.7, 4.0  # how often a guess is right before any is counted
 _KEPT = 0.95  # of what was counted, each time something is

@@ -1,7 +1,8 @@
 """What a decode step of so many rows takes, from the steps so far. Plain Python; reads no clock."""
 
 from collections import deque
-from statistics import median
+
+from edgellm.median import median
 
 _KEPT = 9  # measurements per number of rows
 _STEPS_KEPT = 512  # after which a number of rows that was not run again is unmeasured
