@@ -55,7 +55,10 @@ def consumers(
         model.tokenizer, params.stop, request.skip_special, True, request.shown
     )
     max_tokens = room if params.max_tokens is None else min(room, params.max_tokens)
-    return _answers(model, sequence, detokenizer, max_tokens, request_id, emit)
+    answers = _answers(model, sequence, detokenizer, max_tokens, request_id, emit)
+    if isinstance(answers[0], Generation):
+        answers[0].tells_progress = request.tells_progress
+    return answers
 
 
 def scoring(

@@ -23,7 +23,7 @@ class Consumer(Protocol):
     sequence: Sequence
 
     def begin(self) -> None:
-        """The first step with this sequence is about to run."""
+        """A step with this sequence is about to run, perhaps not the first."""
 
     def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
         """Logits of the positions just computed; True when the sequence is finished.

@@ -14,7 +14,7 @@ from edgellm.kernels.draw import Draw
 from edgellm.sampling import LoopDetector, Sampler, Vocabulary, logprobs
 from edgellm.sequence import Sequence
 from edgellm.stopwatch import Stopwatch
-from edgellm.types import FinishReason, TokenEvent, TokenLogprob, Usage
+from edgellm.types import FinishReason, Progress, TokenEvent, TokenLogprob, Usage
 
 Emit = Callable[[TokenEvent | Exception], None]  # the outbox of one request
 TakeRows = Callable[[int, Rows], None]  # position of the first row, rows
@@ -25,7 +25,8 @@ class Generation:
     """One answer: samples, watches for its end, and emits text.
 
     max_tokens: the most that this answer may have, the context's end included. constraint: the
-    form it must have. loops: watches for repetition without end.
+    form it must have. loops: watches for repetition without end. tells_progress: while the prompt
+    is computed, whoever gets the text hears how far that is.
     """
 
     request_id: str
@@ -37,6 +38,7 @@ class Generation:
     max_tokens: int
     constraint: Constraint | None = None
     loops: LoopDetector | None = None
+    tells_progress: bool = False
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     _drafts: deque[int] = field(default_factory=deque)  # that may still prove right, in this step
     _drafted: int = 0
@@ -44,8 +46,10 @@ class Generation:
 
     def begin(self) -> None:
         self.stopwatch.begin()
+        self._tell_progress()
 
     def take(self, rows: Rows, drafts: Seq[int] = ()) -> bool:
+        self._tell_progress()
         if self.max_tokens == 0:  # the prompt alone was wanted in the cache
             self._finish("length")
             return True
@@ -91,6 +95,18 @@ class Generation:
 
     def fail(self, error: Exception) -> None:
         self.emit(error)
+
+    def _tell_progress(self) -> None:
+        if not self.tells_progress or self._num_generated:
+            return
+        sequence = self.sequence
+        progress = Progress(
+            tokens=sequence.num_prompt_tokens,
+            computed=sequence.num_computed_tokens,
+            cached=sequence.num_cached_prompt_tokens,
+            seconds=self.stopwatch.running,
+        )
+        self.emit(TokenEvent(sequence.sample_index, "", (), progress=progress))
 
     @property
     def _num_generated(self) -> int:

@@ -20,6 +20,11 @@ class Stopwatch:
         if self.begun is None:
             self.begun = time.monotonic()
 
+    @property
+    def running(self) -> float:
+        """Seconds since it began to run."""
+        return 0.0 if self.begun is None else time.monotonic() - self.begun
+
     def take_token(self) -> None:
         """A token is there; later ones change nothing."""
         if self.first is None:

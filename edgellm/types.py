@@ -66,7 +66,8 @@ class Request:
     the model's adapters by name, 0 for those left out; None: as the model was loaded. keep_alive:
     seconds that the model stays in memory unused after this, negative for ever; None: as it was.
     keep_prompt: the prompt stays in the cache however long it is not used, until the model goes or
-    newer ones that are kept need its place: they take at most half of the cache.
+    newer ones that are kept need its place: they take at most half of the cache. tells_progress:
+    while the prompt is computed events without text say how far that is.
     """
 
     prompt: str | tuple[int, ...]
@@ -81,6 +82,7 @@ class Request:
     adapters: Mapping[str, float] | None = None
     keep_alive: float | None = None
     keep_prompt: bool = False
+    tells_progress: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,24 @@ class Embedding:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How much of a prompt of so many tokens is computed, with those found in the cache: `cached`.
+
+    seconds: since the request began to run.
+    """
+
+    tokens: int
+    computed: int
+    cached: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class TokenEvent:
     """New text of answer `index`; the last one has finish_reason, usage and timings.
 
-    stop: the stop string that ended the answer. note: what a user should know of it.
+    stop: the stop string that ended the answer. note: what a user should know of it. progress: of
+    the prompt, before the first text.
     """
 
     index: int
@@ -109,6 +125,7 @@ class TokenEvent:
     timings: Timings | None = None
     stop: str | None = None
     note: str | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)

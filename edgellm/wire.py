@@ -49,7 +49,8 @@ def encode(value: Any) -> Any:
 
 def encode_event(event: TokenEvent) -> dict[str, Any]:
     """`encode` of a TokenEvent, which is wanted once per token."""
-    if event.logprobs is None and event.finish_reason is None and event.note is None:
+    is_text = event.logprobs is None and event.finish_reason is None
+    if is_text and event.note is None and event.progress is None:
         return {"index": event.index, "text": event.text, "token_ids": event.token_ids}
     return cast(dict[str, Any], encode(event))
 

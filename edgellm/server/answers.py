@@ -67,7 +67,7 @@ class Answer:
     event: TokenEvent | None = None
     reasoning_tokens: int = 0
     _unread_tokens: int = 0  # nothing is certain of them yet
-    _begun: float = field(default_factory=time.monotonic)  # with its first token
+    _begun: float | None = None  # with its first token
 
     @property
     def last(self) -> TokenEvent:
@@ -84,10 +84,13 @@ class Answer:
 
     def timings_so_far(self) -> Mapping[str, Any]:
         """As llama.cpp reports them while the answer is written."""
-        return _predicted(len(self.token_ids), time.monotonic() - self._begun)
+        now = time.monotonic()
+        return _predicted(len(self.token_ids), now - (self._begun or now))
 
     def take(self, step: Step) -> None:
         event = step.event
+        if self._begun is None and event.token_ids:
+            self._begun = time.monotonic()
         self.token_ids += event.token_ids
         if event.logprobs:
             self.logprobs += event.logprobs
@@ -224,6 +227,9 @@ class _Limited:
         self._ending: asyncio.Future[None] | None = None
 
     def take(self, event: TokenEvent) -> None:
+        if event.progress is not None:
+            self._take(event)
+            return
         self._begun = self._begun or time.monotonic()
         is_over = self._ending is not None
         text = "" if is_over else self._watch.push(event.text)

@@ -12,6 +12,7 @@ from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.server.llama_settings import generation_settings
 from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import entries
+from edgellm.server.progress import TAKES as _PROGRESS, prompt_progress, with_progress
 from edgellm.server.prompts import (
     RUN_FIELDS,
     Prompt,
@@ -162,7 +163,8 @@ def _told(call: Call, params: SamplingParams) -> _Told:
 async def _chunks(call: Call, jobs: Sequence[_Job], put: Put) -> None:
     for job in jobs:
         take = _Chunks(job, put).take
-        await follow(call.service, job.request, take, limits=job.limits, slot=job.slot)
+        request = with_progress(call, job.request)
+        await follow(call.service, request, take, limits=job.limits, slot=job.slot)
 
 
 @dataclass
@@ -178,7 +180,7 @@ class _Chunks:
         event = step.event
         answer = self.answers.setdefault(event.index, Answer())
         answer.take(step)
-        if step.text or event.logprobs:
+        if step.text or event.logprobs or event.progress:
             self._say(step, answer)
         if event.finish_reason is not None:  # in a chunk of its own: some clients look no further
             self._put(answer, event, {"content": "", **_ending(self.job, answer)})
@@ -194,6 +196,8 @@ class _Chunks:
         }
         if event.logprobs:
             chunk.update(_probabilities(self.job, event.logprobs))
+        if event.progress:
+            chunk.update(prompt_progress(event.progress))
         if self.job.told.timings:
             chunk["timings"] = answer.timings_so_far()
         self._put(answer, event, chunk)
@@ -242,8 +246,7 @@ def _probabilities(job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any
 _SHARED = (
     *("model", "stream", "n_predict", "n_probs", "n_keep", *_LIMITS),
     *("response_fields", "return_tokens", "timings_per_token", "cache_prompt", "id_slot"),
-    "post_sampling_probs",
-    *RUN_FIELDS,
+    *("post_sampling_probs", *_PROGRESS, *RUN_FIELDS),
 )
 _INFILL = ("input_prefix", "input_suffix", "input_extra", "prompt_text", "t_max_prompt_ms")
 ROUTES = (

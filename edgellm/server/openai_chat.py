@@ -1,6 +1,7 @@
 """OpenAI's chat completions."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from edgellm.server.answers import Answer, Step, llama_timings, new_id, total
 from edgellm.server.chat import Chat, prepare
 from edgellm.server.logprobs import entries
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
+from edgellm.server.progress import TAKES as _PROGRESS, prompt_progress, with_progress
 from edgellm.server.prompts import RUN_FIELDS
 from edgellm.server.routes import (
     EVENTS,
@@ -109,6 +111,9 @@ async def _chunks(call: Call, chat: Chat, put: Put) -> None:
         logprobs = None
         if step.event.logprobs:
             logprobs = _content_logprobs(step.event.logprobs)
+        if step.event.progress is not None:
+            told = prompt_progress(step.event.progress)
+            put({**head, "choices": [_delta(index, {})], **told})
         for part in step.parts:
             put({**head, "choices": [_delta(index, _delta_of(part), logprobs)], **timings})
             logprobs = None
@@ -117,7 +122,8 @@ async def _chunks(call: Call, chat: Chat, put: Put) -> None:
         if step.event.finish_reason is not None:
             put({**head, **_last(step, answers[index])})
 
-    await chat.follow(call.service, take)
+    asked = replace(chat, request=with_progress(call, chat.request))
+    await asked.follow(call.service, take)
     if options.get("include_usage"):
         found = list(answers.values())
         put({**head, "choices": [], "usage": usage_of(total(found), _thought(found))})
@@ -198,7 +204,7 @@ _TAKES = (
         "thinking",
         "reasoning_format",
     ),
-    *("id_slot", "timings_per_token", *TAKES, *RUN_FIELDS),
+    *("id_slot", "timings_per_token", *TAKES, *_PROGRESS, *RUN_FIELDS),
 )
 ROUTES = tuple(
     Route("POST", path + more, handler, takes=_TAKES, needs=("messages",), samples=True)

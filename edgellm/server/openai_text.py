@@ -22,6 +22,7 @@ from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import finite
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.openai_chat import DONE, finish_reason
+from edgellm.server.progress import TAKES as _PROGRESS, prompt_progress, with_progress
 from edgellm.server.prompts import (
     RUN_FIELDS,
     read_prompts,
@@ -119,7 +120,8 @@ async def _chunks(
     usages, first = [], 0
     for echo, request in zip(await _echo(call, info, requests), requests, strict=True):
         chunks = _Chunks(put, head, first, request, echo, cut, is_timed)
-        await follow(call.service, request, chunks.take, limits=limits, slot=slot)
+        asked = with_progress(call, request)
+        await follow(call.service, asked, chunks.take, limits=limits, slot=slot)
         first += request.params.n
         usages.append(usage_of(total(list(chunks.answers.values()))))
     if options.get("include_usage"):
@@ -146,7 +148,7 @@ class _Chunks:
         answer.take(step)
         last = event.finish_reason
         text = (self.echo if is_first else "") + step.text
-        if not text and last is None and not event.logprobs:
+        if not (text or last or event.logprobs or event.progress):
             return
         choice: dict[str, Any] = {
             "index": self.first + event.index,
@@ -159,6 +161,8 @@ class _Chunks:
             chunk["timings"] = {**llama_timings(answer.usage, answer.timings), **self.cut}
         elif self.is_timed:
             chunk["timings"] = answer.timings_so_far()
+        if event.progress is not None:
+            chunk.update(prompt_progress(event.progress))
         self.put(chunk)
 
 
@@ -207,6 +211,6 @@ def _sum(usages: Sequence[Any]) -> dict[str, Any]:
 
 _TAKES = (
     *("model", "prompt", "suffix", "echo", "stream", "stream_options", "response_format"),
-    *("t_max_prompt_ms", "id_slot", "timings_per_token", *TAKES, *RUN_FIELDS),
+    *("t_max_prompt_ms", "id_slot", "timings_per_token", *TAKES, *_PROGRESS, *RUN_FIELDS),
 )
 ROUTES = (Route("POST", "/v1/completions", completions, takes=_TAKES, samples=True),)

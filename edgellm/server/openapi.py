@@ -78,6 +78,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
         "items": {"type": "object", "properties": {"id": _WHOLE, "scale": _NUMBER}},
     },
     "return_tokens": _FLAG,
+    "return_progress": _FLAG,
     "timings_per_token": _FLAG,
     "post_sampling_probs": _FLAG,
     "cache_prompt": _FLAG,
