@@ -58,6 +58,20 @@ class Context:
         with faults(f"no device memory for {size / 2**20:.0f} MiB of {what}"):
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(4, size))
 
+    def pinned(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """An array of this process that the device copies to while the host goes on.
+
+        Some drivers, NVIDIA's among them, wait for a copy to any other memory.
+        """
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        access = cl.map_flags.READ | cl.map_flags.WRITE
+        with faults(f"no memory for {size / 2**20:.0f} MiB of results"):
+            buffer = cl.Buffer(self._context, flags, max(4, size))
+            array: npt.NDArray[Any]
+            array, _ = cl.enqueue_map_buffer(self.queue, buffer, access, 0, shape, dtype)
+        return array
+
     def upload(self, data: npt.NDArray[Any], what: str) -> Any:
         """A copy on the device that kernels only read."""
         self._check_size(data.nbytes, what)

@@ -32,8 +32,12 @@ from edgellm.kernels.opencl.staging import Staging
 from edgellm.kernels.program import Program
 
 Float32 = npt.NDArray[np.float32]
+_FLUSHED = 64  # launches that the device is told of together, while the host goes on
 _STEPS_KEPT = 64  # kinds of steps, whose launches are looked up once
 _TRUSTED_AFTER = 8  # steps in a row whose tokens were the best of the steps before
+
+# Kernel, work-items, those of a group, and where their numbers begin; None is at 0.
+_Chosen = tuple[Any, Size, Size, Size | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +67,11 @@ class Executable(DrawsNone):
         arguments = (a for launch in plan.launches for a in launch.arguments)
         self._staging = Staging(context, {a.name for a in arguments if isinstance(a, IndexArray)})
         self._kernels: dict[tuple[int, KernelKey], Any] = {}
-        self._steps: dict[tuple[int, ...], list[tuple[Any, Size, Size]]] = {}  # by counts
+        self._steps: dict[tuple[int, ...], list[_Chosen]] = {}  # by counts
         self._best_rows = BestRows(logits.width if (logits := program.outputs.get("logits")) else 0)
         # States cannot be taken back, and tokens that another device embeds not be taken ahead.
         self._can_expect = bool(plan.best) and not (program.state_layers or program.inputs)
+        self._keys: list[Keys] = [np.empty((0, 1), np.uint64)] * 2
         self._expected: Batch | None = None  # the next step, but for its tokens
         self._best: Keys | None = None  # among which they may be
         self._ahead: _Step | None = None  # that step, enqueued
@@ -145,8 +150,10 @@ class Executable(DrawsNone):
         for name, value in self._program.inputs.items():
             room = self._bound(self._plan.rooms[value])
             events.append(cl.enqueue_copy(queue, room, given[name], is_blocking=False))
-        for kernel, sizes, local in self._chosen(counts):
-            cl.enqueue_nd_range_kernel(queue, kernel, sizes, local)
+        for number, (kernel, sizes, local, begins) in enumerate(self._chosen(counts), 1):
+            cl.enqueue_nd_range_kernel(queue, kernel, sizes, local, begins)
+            if number % _FLUSHED == 0:
+                queue.flush()
         outputs = {
             name: np.empty((counts[value.rows], value.width), np.float32)
             for name, value in self._program.outputs.items()
@@ -158,7 +165,7 @@ class Executable(DrawsNone):
         ]
         best = None
         if best_room and rows:
-            best = np.empty((rows, self._plan.variant.candidates), np.uint64)
+            best = self._room_for_keys(rows)
             reads.append((best, best_room))
         for array, room in reads:
             if array.size:
@@ -168,16 +175,25 @@ class Executable(DrawsNone):
         queue.flush()
         return _Step(outputs, best, tuple(events))
 
-    def _chosen(self, counts: Mapping[Count, int]) -> list[tuple[Any, Size, Size]]:
-        """Kernel, work-items and those of a group of each launch that a batch needs, in order."""
+    def _room_for_keys(self, rows: int) -> Keys:
+        """The array that the step before does not use: two steps may be in flight."""
+        self._keys.reverse()
+        if len(self._keys[0]) < rows:
+            shape = _power_of_two(rows), self._plan.variant.candidates
+            self._keys[0] = self._context.pinned(shape, np.uint64)
+        return self._keys[0][:rows]
+
+    def _chosen(self, counts: Mapping[Count, int]) -> list[_Chosen]:
+        """Each launch that a batch needs, in order."""
         key = tuple(counts.values())
         if key not in self._steps:
             if len(self._steps) == _STEPS_KEPT:
                 self._steps.clear()
             self._steps[key] = [
-                (self._kernel(number, launch, choice.key), choice.grid.sizes(n), choice.grid.local)
+                (self._kernel(number, launch, choice.key), sizes, choice.grid.local, begins)
                 for number, launch in enumerate(self._plan.launches)
                 for choice, n in _fitting(launch, counts)
+                for sizes, begins in choice.grid.pieces(n)
             ]
         return self._steps[key]
 

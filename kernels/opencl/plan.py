@@ -4,7 +4,7 @@ Knows nothing of ops; `ops` makes launches, executable.py runs them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,11 +57,20 @@ STEP = IndexArray("step")
 @dataclass(frozen=True)
 class Grid:
     """`sizes(n)` is the number of work-items for n rows, sequences or tiles of rows of one; `local`
-    those of a group."""
+    those of a group. most: n of one launch, where one for all would hold a screen up for too long;
+    the last axis then counts them, one to a group, and begins where the launch before ended."""
 
     count: Count
     sizes: Callable[[int], Size]
     local: Size
+    most: int | None = None
+
+    def pieces(self, n: int) -> Iterator[tuple[Size, Size | None]]:
+        """Work-items of each launch for n of them, and where their numbers begin."""
+        most = self.most or n
+        for first in range(0, n, most):
+            sizes = self.sizes(min(most, n - first))
+            yield sizes, (*(0 for _ in sizes[1:]), first) if first else None
 
 
 @dataclass(frozen=True)

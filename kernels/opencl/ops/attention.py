@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from edgellm.kernels.kv import CACHE_TYPES, CacheType, cache_type
+from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES, CacheType, cache_type
 from edgellm.kernels.opencl.ops.common import output, real, vector, whole, written
 from edgellm.kernels.opencl.plan import (
     STEP,
@@ -18,11 +19,16 @@ from edgellm.kernels.opencl.plan import (
     Lowering,
     Plan,
     Room,
+    Size,
     count_word,
 )
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.ops.attention import alibi_slopes
 from edgellm.kernels.program import ATTENTION_TILE, OpCall
+
+# Of one launch of attention, which a desktop may end when it takes two seconds: products of two
+# numbers, of which the slowest GPUs do some 3e10 a second, but never less than so many rows.
+_PRODUCTS_AT_ONCE, _LEAST_AT_ONCE = 1 << 33, 128
 
 
 def _rope_table(plan: Plan, call: OpCall) -> None:
@@ -186,6 +192,10 @@ def store_and_attend(plan: Plan, calls: Sequence[OpCall]) -> None:
     _attend(plan, attention, calls[:-1] if is_one else ())
 
 
+def _sizes(items: int, n: int) -> Size:
+    return items, n
+
+
 def _shared_heads(call: OpCall) -> int:
     """Heads that read the same keys."""
     return int(call.attributes["num_heads"]) // int(call.attributes["num_kv_heads"])
@@ -212,6 +222,8 @@ def _attend(plan: Plan, call: OpCall, stored: Sequence[OpCall]) -> None:
     q, out, layer = call.inputs[0], output(call), int(call.attributes["layer"])
     heads, kv_heads = int(call.attributes["num_heads"]), int(call.attributes["num_kv_heads"])
     group, value_dim = plan.variant.group, int(call.attributes["value_dim"])
+    longest = len(plan.kv.keys[layer]) * BLOCK_SIZE  # tokens that a row may see
+    products_of_row = heads * max(1, longest) * (plan.kv_layers[layer].head_dim + value_dim)
 
     def choice(count: Count, rows: int) -> Choice:
         together = _heads_together(plan, call, rows, count == "parts")
@@ -225,7 +237,9 @@ def _attend(plan: Plan, call: OpCall, stored: Sequence[OpCall]) -> None:
             "ROTATES": int(count == "alone" and len(stored) > 1),
         }
         key = _key(plan, call, "attention", *names.items())
-        return Choice(1, key, Grid(count, lambda n: (heads // together * group, n), (group, 1)))
+        most = max(_LEAST_AT_ONCE // rows, _PRODUCTS_AT_ONCE // (rows * products_of_row))
+        sizes = partial(_sizes, heads // together * group)
+        return Choice(1, key, Grid(count, sizes, (group, 1), most))
 
     choices = [choice("tokens", 1), choice("tiles", TILE_ROWS)]
     of_new: list[Argument] = [None] * 5 + [np.int32(0)] * 2  # slots, k, v, queries; a rotation
@@ -261,7 +275,7 @@ def _attend(plan: Plan, call: OpCall, stored: Sequence[OpCall]) -> None:
     if partials:
         key = replace(choices[-1].key, function="attention_merge")
         plan.emit(
-            [Choice(1, key, Grid("split_rows", lambda n: (heads * group, n), (group, 1)))],
+            [Choice(1, key, Grid("split_rows", partial(_sizes, heads * group), (group, 1)))],
             IndexArray("positions"), IndexArray("part_starts"), partials, sinks, room,
             records, window, chunked,
         )  # fmt: skip

@@ -8,6 +8,7 @@
 
 #define TILE 256
 #define PAIRS (ROWS * HEADS)
+#define NUMBER get_global_id(1)  // of a row, tile or part: a step may take several launches
 
 // The numbers of a value, and their scale, in slot j of a head's block.
 #if STORED_DIM
@@ -183,12 +184,12 @@ void attention(__global const int *step, __global const int *positions,
     int lid = get_local_id(0), first_head = HEADS * get_group_id(0);
     int heads = HEADS * get_num_groups(0);
 #if SPLIT
-    int row = parts[2 * get_group_id(1)], rows = 1;
-    partials += (get_group_id(1) * heads + first_head) * PARTIAL;
+    int row = parts[2 * NUMBER], rows = 1;
+    partials += (NUMBER * heads + first_head) * PARTIAL;
 #elif ROWS == 1
-    int row = get_group_id(1), rows = 1;
+    int row = NUMBER, rows = 1;
 #else
-    int row = tiles[2 * get_group_id(1)], rows = tiles[2 * get_group_id(1) + 1];
+    int row = tiles[2 * NUMBER], rows = tiles[2 * NUMBER + 1];
 #endif
     Blocks blocks = {
         block_tables + ((size_t)group * step[NUM_SEQS] + row_seqs[row]) * step[BLOCKS_PER_SEQ],
@@ -206,7 +207,7 @@ void attention(__global const int *step, __global const int *positions,
     int end = end_of_keys(positions[row + rows - 1], window, length);
     int earliest = oldest_key(positions[row], window, chunked);
 #if SPLIT
-    int start = TILE * parts[2 * get_group_id(1) + 1];
+    int start = TILE * parts[2 * NUMBER + 1];
     if (start + TILE <= earliest || start >= end)
         return;
 #else
@@ -353,7 +354,7 @@ void attention_merge(__global const int *positions, __global const int *part_sta
                      __global float *y, __global uint *records, int window, int chunked)
 {
     int lid = get_local_id(0), head = get_group_id(0), heads = get_num_groups(0);
-    int row = get_group_id(1), position = positions[row];
+    int row = NUMBER, position = positions[row];
     float result[(VALUE_DIM + WG - 1) / WG];
     for (int d = lid; d < VALUE_DIM; d += WG)
         result[d / WG] = 0.0f;

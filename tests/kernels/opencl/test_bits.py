@@ -1,12 +1,15 @@
 """The same bits whatever the batch and the chunks; and right ones, for every block format."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from edgellm.kernels.formats import FORMATS, Format, by_name, dequantize_rows
 from edgellm.kernels.opencl import OpenCLBackend
+from edgellm.kernels.opencl.ops import attention
 from edgellm.kernels.opencl.variant import VARIANTS
 from edgellm.kernels.ops import Builder
 from tests.kernels.cpu.programs import (
@@ -76,6 +79,26 @@ def test_attention_in_chunks(
     assert np.all(np.isfinite(expected))
     for way in ways:
         assert_same_bits(prompt_rows(only, program, cache, way), expected)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_attention_in_several_launches(
+    backends: Mapping[str, OpenCLBackend], monkeypatch: pytest.MonkeyPatch, variant: str
+) -> None:
+    """As where one for a whole step would take too long."""
+    only, program, way = {2: backends[variant]}, attention_program("plain", False), Way((LENGTH,))
+    expected = prompt_rows(only, program, "f16", way)
+    enqueue, begins = cl.enqueue_nd_range_kernel, []
+
+    def counted(queue: Any, kernel: Any, sizes: Any, local: Any, offset: Any) -> Any:
+        begins.append(offset)
+        return enqueue(queue, kernel, sizes, local, offset)
+
+    monkeypatch.setattr(cl, "enqueue_nd_range_kernel", counted)
+    monkeypatch.setattr(attention, "_PRODUCTS_AT_ONCE", 1)
+    monkeypatch.setattr(attention, "_LEAST_AT_ONCE", 64)
+    assert_same_bits(prompt_rows(only, program, "f16", way), expected)
+    assert begins.count(None) < len(begins) and (0, 16) in begins
 
 
 @pytest.mark.parametrize(("variant", "name"), [("cpu", "Q5_0"), ("gpu", "Q5_0"), ("gpu", "F16")])
