@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from edgellm.errors import BackendError
+from edgellm.holes import FimPrompt, Hole
 from edgellm.tokenizer.special import FimTokens
-from edgellm.types import FimPrompt, Hole
 
 _REPOSITORY = "myproject\n"
 _FILE = "filename\n"

@@ -23,6 +23,7 @@ from edgellm.engine import Engine
 from edgellm.errors import ContextOverflow, RequestError
 from edgellm.fim import fill
 from edgellm.gguf_loader import GGUFFile, open_gguf
+from edgellm.holes import FimPrompt, Hole
 from edgellm.linux import give_back_freed_memory
 from edgellm.load_plan import context_length, usable_memory
 from edgellm.models import PooledHead, read_config, read_pooled_head
@@ -30,15 +31,7 @@ from edgellm.ready import check_options, make_ready
 from edgellm.sampling import Find, find_best
 from edgellm.sessions import Key, fingerprint, session_key
 from edgellm.tokenizer import Tokenizer, load_tokenizer
-from edgellm.types import (
-    FimPrompt,
-    Hole,
-    LoadOptions,
-    Message,
-    Messages,
-    ModelDetails,
-    ModelInfo,
-)
+from edgellm.types import LoadOptions, Message, Messages, ModelDetails, ModelInfo
 
 _LONG = 1 << 20  # characters; shorter prompts are not worth a look before they are read
 

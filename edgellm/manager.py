@@ -18,14 +18,7 @@ from typing import TYPE_CHECKING
 from edgellm import sessions
 from edgellm.answers import checked_ids, consumers, scoring
 from edgellm.backends import Backends
-from edgellm.embeddings import (
-    Pooled,
-    PoolingWork,
-    Text,
-    checked_pooling,
-    one_text,
-    two_texts,
-)
+from edgellm.embeddings import Pooled, PoolingWork, Text, checked_pooling, one_text, two_texts
 from edgellm.engine_thread import EngineThread
 from edgellm.errors import NoModel
 from edgellm.generation import Emit, TakeRows

@@ -3,7 +3,7 @@
 from hypothesis import given, strategies as st
 
 from edgellm.fim import fill
-from edgellm.types import FimPrompt, Hole, SourceFile
+from edgellm.holes import FimPrompt, Hole, SourceFile
 from tests.mock_model import BOS, ByteTokenizer
 
 PRE, SUF, MID, REPO, SEP = 1, 2, 3, 4, 5

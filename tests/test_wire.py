@@ -10,6 +10,7 @@ from edgellm import errors
 from edgellm.errors import ContextOverflow, EdgeLLMError, RequestError
 from edgellm.types import (
     LoadOptions,
+    Progress,
     Request,
     SamplingParams,
     TokenEvent,
@@ -41,6 +42,8 @@ events = st.builds(
     st.lists(ids, max_size=3).map(tuple),
     st.none() | st.lists(logprobs, max_size=2).map(tuple),
     st.sampled_from([None, "stop", "length", "abort"]),
+    note=st.none() | st.text(),
+    progress=st.none() | st.builds(Progress, ids, ids, ids, numbers),
 )
 
 

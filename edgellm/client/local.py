@@ -12,13 +12,12 @@ from edgellm.client.threads import Threads
 from edgellm.detokenize import Detokenizer
 from edgellm.embeddings import Pooled
 from edgellm.errors import RequestError
+from edgellm.holes import FimPrompt, Hole
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
 from edgellm.sessions import delete, saved_sessions
 from edgellm.types import (
     Embedding,
-    FimPrompt,
-    Hole,
     LoadOptions,
     Message,
     Messages,

@@ -3,10 +3,9 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from edgellm.holes import FimPrompt, Hole
 from edgellm.types import (
     Embedding,
-    FimPrompt,
-    Hole,
     LoadOptions,
     Message,
     Messages,

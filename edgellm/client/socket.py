@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from edgellm.client.http import Response, exchange, parse_address
 from edgellm.errors import ConnectionFailed, EdgeLLMError
+from edgellm.holes import FimPrompt, Hole
 from edgellm.types import (
     Embedding,
-    FimPrompt,
-    Hole,
     LoadOptions,
     Message,
     Messages,

@@ -6,7 +6,8 @@ from edgellm.client import ChildClient, Client, SocketClient
 from edgellm.client.naming import is_meant
 from edgellm.config import socket_path
 from edgellm.errors import BackendError, ConnectionFailed, RequestError
-from edgellm.types import Hole, LoadOptions, ModelInfo
+from edgellm.holes import Hole
+from edgellm.types import LoadOptions, ModelInfo
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgellm.types import Hole, SourceFile
+from edgellm.holes import Hole, SourceFile
 
 _LINES_BEFORE, _LINES_AFTER = 128, 32
 _START_STEP = 64  # lines by which the prefix's beginning moves

@@ -15,10 +15,10 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument
 
 from edgellm.errors import ConnectionFailed, EdgeLLMError
+from edgellm.holes import SourceFile
 from edgellm.lsp.connect import Found
 from edgellm.lsp.cursor import hole_at, indent_at, is_inside_line, without_word, word_before
 from edgellm.lsp.suggest import Suggester, Wanted
-from edgellm.types import SourceFile
 from edgellm.version import __version__
 
 Find = Callable[[], Awaitable[Found]]

@@ -6,8 +6,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from edgellm.client import Client
+from edgellm.holes import Hole
 from edgellm.indent import IndentWatch
-from edgellm.types import Hole, Request, SamplingParams
+from edgellm.types import Request, SamplingParams
 
 _MAX_TOKENS = 64
 _SUFFIX_TOKENS = 512  # are read once for several lines: see `cursor`

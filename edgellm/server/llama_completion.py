@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from edgellm.errors import RequestError
+from edgellm.holes import Hole, SourceFile
 from edgellm.server import fields as f
 from edgellm.server.answers import Answer, Limits, Step, collect, follow, llama_timings
 from edgellm.server.llama_cpp import llama_cpp_error
@@ -23,15 +24,7 @@ from edgellm.server.prompts import (
 )
 from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES as _LIMITS, cuts, limits_of, silence_of, suffix_limit
-from edgellm.types import (
-    Hole,
-    ModelInfo,
-    Request,
-    SamplingParams,
-    SourceFile,
-    TokenEvent,
-    TokenLogprob,
-)
+from edgellm.types import ModelInfo, Request, SamplingParams, TokenEvent, TokenLogprob
 
 _RENAMED = {"n_predict": "max_tokens", "n_probs": "logprobs", "n_cmpl": "n", "typ_p": "typical_p"}
 _STOP_TYPES = {"length": "limit", "abort": "limit", None: "none"}

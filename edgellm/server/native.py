@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from edgellm.errors import EdgeLLMError
+from edgellm.holes import Hole
 from edgellm.server.failures import Failure
 from edgellm.server.prompts import refuse_long, texts_of
 from edgellm.server.routes import LINES, Call, Family, Put, Reply, Route, Stream, json_line
-from edgellm.types import Hole, LoadOptions, Message, Messages, Pooling, Request
+from edgellm.types import LoadOptions, Message, Messages, Pooling, Request
 from edgellm.wire import decode, encode, encode_error, encode_event
 
 _PREFIX = "/edgellm/v1"

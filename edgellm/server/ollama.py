@@ -9,6 +9,7 @@ from typing import Any
 
 from edgellm.dialects import Answering, CallPart
 from edgellm.errors import RequestError
+from edgellm.holes import Hole
 from edgellm.server import embeddings, fields as f, ollama_models
 from edgellm.server.answers import Answer, Limits, Step, new_id
 from edgellm.server.chat import Chat, prepare
@@ -16,7 +17,7 @@ from edgellm.server.logprobs import entries
 from edgellm.server.ollama_models import ollama_error
 from edgellm.server.prompts import RUN_FIELDS, Prompt, request_for
 from edgellm.server.routes import LINES, Call, Family, Put, Reply, Route, Stream, json_line
-from edgellm.types import Hole, Message, ModelInfo, SamplingParams, TokenLogprob
+from edgellm.types import Message, ModelInfo, SamplingParams, TokenLogprob
 
 _RENAMED = {"num_predict": "max_tokens", "typical": "typical_p"}
 

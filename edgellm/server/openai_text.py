@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from edgellm.errors import RequestError
+from edgellm.holes import Hole
 from edgellm.server import fields as f
 from edgellm.server.answers import (
     Answer,
@@ -32,7 +33,7 @@ from edgellm.server.prompts import (
 )
 from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, server_sent
 from edgellm.server.time_limits import TAKES, cuts, limits_of, silence_of, suffix_limit
-from edgellm.types import Hole, ModelInfo, Request, TokenLogprob
+from edgellm.types import ModelInfo, Request, TokenLogprob
 
 _RENAMED = {**RENAMED, "n_probs": "logprobs"}
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from edgellm.client import Client
 from edgellm.errors import RequestError
+from edgellm.holes import Hole
 from edgellm.server import fields as f
 from edgellm.server.failures import Refusal
 from edgellm.server.routes import Call
-from edgellm.types import Hole, ModelInfo, Request, SamplingParams
+from edgellm.types import ModelInfo, Request, SamplingParams
 
 Prompt = str | tuple[int, ...]
 RUN_FIELDS = ("keep_alive", "keep_prompt", "lora")  # what `request_for` reads

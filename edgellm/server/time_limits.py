@@ -4,10 +4,11 @@ import math
 from dataclasses import asdict
 
 from edgellm.errors import RequestError
+from edgellm.holes import FimPrompt
 from edgellm.server import fields as f
 from edgellm.server.answers import Limits
 from edgellm.server.routes import Call
-from edgellm.types import FimPrompt, SamplingParams
+from edgellm.types import SamplingParams
 
 _LEAST_SUFFIX = 64  # tokens kept of a suffix however short the time
 TAKES = ("n_indent", "t_max_predict_ms", "sse_ping_interval")

@@ -19,9 +19,10 @@ from edgellm.errors import (
     EdgeLLMError,
     RequestError,
 )
+from edgellm.holes import Hole, SourceFile
 from edgellm.server.listen import tcp_listener, unix_listener
 from edgellm.server.settings import Settings
-from edgellm.types import Hole, LoadOptions, Request, SamplingParams, SourceFile, TokenEvent
+from edgellm.types import LoadOptions, Request, SamplingParams, TokenEvent
 from tests.mock_model import LONG, MockModel, endless, make_manager, noise, says
 from tests.server.serving import serving
 from tests.waiting import PATIENCE

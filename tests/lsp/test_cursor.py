@@ -3,8 +3,8 @@
 from hypothesis import given, strategies as st
 
 from edgellm.fim import fill
+from edgellm.holes import SourceFile
 from edgellm.lsp.cursor import hole_at, indent_at, is_inside_line, without_word, word_before
-from edgellm.types import SourceFile
 from tests.mock_model import ByteTokenizer
 
 LINES = [f"line {i}\n" for i in range(400)]

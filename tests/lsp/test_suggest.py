@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from edgellm.client import LocalClient
+from edgellm.holes import Hole
 from edgellm.lsp.suggest import Suggester, Wanted
-from edgellm.types import Hole
 from tests.mock_model import MockModel, make_manager, says
 from tests.waiting import PATIENCE
 
