@@ -14,7 +14,8 @@ from typing import Any
 
 from edgellm.adapter_files import AdapterFiles, open_adapters
 from edgellm.advice import advised_by
-from edgellm.backends import Backends, Note
+from edgellm.backend_kinds import Note
+from edgellm.backends import Backends
 from edgellm.chat_template import ChatTemplate, load_chat_template
 from edgellm.constraints import Words
 from edgellm.dialects import MARKS

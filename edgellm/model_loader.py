@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgellm.backends import Backends, Note
+from edgellm.backend_kinds import Note
+from edgellm.backends import Backends
 from edgellm.errors import EdgeLLMError
 from edgellm.gguf_loader import open_gguf
 from edgellm.loaded_model import LoadedModel, load_model

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from edgellm.backends import Note
+from edgellm.backend_kinds import Note
 from edgellm.engine_thread import EngineThread
 from edgellm.errors import EdgeLLMError, ModelsBusy, NoModel, RequestError
 from edgellm.loaded_model import LoadedModel

@@ -7,7 +7,8 @@ that compute are put together.
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from edgellm.backends import ROWS, Backends, backend_name
+from edgellm.backend_kinds import ROWS, backend_name
+from edgellm.backends import Backends
 from edgellm.binding import Bound, bind
 from edgellm.block_pool import BlockPool
 from edgellm.cold_experts import ColdExperts

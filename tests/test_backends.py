@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from edgellm import backends
-from edgellm.backends import Audience, Backends, Row, backend_name
+from edgellm import backend_kinds as kinds, backends
+from edgellm.backend_kinds import Audience, Row, backend_name
+from edgellm.backends import Backends
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.cpu import limits
 
@@ -54,12 +55,12 @@ def test_without_a_library_for_opencl(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pyopencl, or one that finds no loader of drivers: its import fails."""
     for name in ("edgellm.kernels.opencl", "edgellm.kernels.opencl.devices"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr(backends, "_may_have_drivers", lambda: True)
-    assert backend_name("auto") == "cpu" and backends.gpu_memory() is None
+    monkeypatch.setattr(kinds, "_may_have_drivers", lambda: True)
+    assert backend_name("auto") == "cpu" and kinds.gpu_memory() is None
     with pytest.raises(BackendError, match="needs pyopencl .*pip install .*or use --backend cpu"):
         Backends(print).get("opencl")
     with pytest.raises(BackendError, match="needs pyopencl"):
-        backends.gpu_memory("0")
+        kinds.gpu_memory("0")
 
 
 def test_who_loads_is_told_of_each_kernel_and_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +74,7 @@ def test_who_loads_is_told_of_each_kernel_and_may_end_it(monkeypatch: pytest.Mon
     notes: list[str] = []
     told: list[tuple[str, int, int]] = []
     listeners = [Audience(notes.append), Audience(print)]
-    backends._make_cpu(None, None, listeners)
+    kinds._make_cpu(None, None, listeners)
     (on_compile,) = made
     on_compile(("kernel",), 0, 3)
     with listeners[1].watched(lambda what, done, total: told.append((what, done, total))):
@@ -90,9 +91,9 @@ def test_who_loads_is_told_of_each_kernel_and_may_end_it(monkeypatch: pytest.Mon
 
 
 def test_all_who_hold_a_backend_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard_by: list[backends.Audiences] = []
+    heard_by: list[kinds.Audiences] = []
 
-    def make(threads: int | None, device: str | None, audiences: backends.Audiences) -> Fake:
+    def make(threads: int | None, device: str | None, audiences: kinds.Audiences) -> Fake:
         heard_by.append(audiences)
         return Fake(threads)
 

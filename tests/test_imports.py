@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("load_plan",),
     ("placement", "engine_thread"),
     ("engine", "backends", "kv_plan", "summary", "chat_template", "pull"),
-    ("multi_step",),
+    ("multi_step", "backend_kinds"),
     ("guessing",),
     ("beam_search", "mixed", "fim", "drafters", "dialects", "consumers"),
     (

@@ -92,13 +92,15 @@ def test_without_any_device(file: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_auto_never_takes_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgellm import backends
+    from edgellm import backend_kinds
 
-    monkeypatch.setattr(backends, "_may_have_drivers", lambda: True)
+    monkeypatch.setattr(backend_kinds, "_may_have_drivers", lambda: True)
     kinds = {device.type for device in devices.found()}
-    assert kinds and backends.backend_name("auto") == ("opencl" if devices.has_gpu() else "cpu")
+    assert kinds and backend_kinds.backend_name("auto") == (
+        "opencl" if devices.has_gpu() else "cpu"
+    )
     monkeypatch.setattr(devices, "_kind", lambda device: "gpu")
-    assert backends.backend_name("auto") == "opencl"
+    assert backend_kinds.backend_name("auto") == "opencl"
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from edgellm import backends
+from edgellm.backend_kinds import Row
 from edgellm.errors import BackendError
 from edgellm.gguf_loader import open_gguf
 from edgellm.models import read_config
@@ -47,7 +48,7 @@ def test_a_failure_behind_the_first_program_closes_what_is_bound(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = Counting(1 if step == "the head's program" else 2)
-    row = backends.Row(lambda threads, device, audiences: backend, "f16")
+    row = Row(lambda threads, device, audiences: backend, "f16")
     monkeypatch.setattr(backends, "ROWS", {"cpu": row})
     monkeypatch.setattr("edgellm.ready.compiled_find", lambda cache: None)
     if backend.most == 2:

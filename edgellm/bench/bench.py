@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from edgellm.backends import Backends, Note
+from edgellm.backend_kinds import Note
+from edgellm.backends import Backends
 from edgellm.bench.timing import CHUNK, Samples, Workload, measure
 from edgellm.bench.work import Work, work
 from edgellm.config import cache_dir

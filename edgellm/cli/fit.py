@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from edgellm.backends import gpu_memory
+from edgellm.backend_kinds import gpu_memory
 from edgellm.catalog import load_catalog
 from edgellm.cli import options
 from edgellm.cli.output import byte_size, print_fields, print_json, print_table

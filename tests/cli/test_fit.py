@@ -14,7 +14,10 @@ from tests.models.tiny import write_tiny
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the test's own; no driver of this machine is asked, nor a file near by taken."""
     monkeypatch.setenv("EDGELLM_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("edgellm.cli.fit.gpu_memory", lambda device: None)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
