@@ -53,11 +53,12 @@ class Connection(H11Protocol):
 
         False where it must go through them: the body has not begun, or its reader is slow.
         """
+        cycle = self.cycle
+        if not cycle.response_started or not data:  # a chunk of nothing would be the end
+            return False
         if self.transport.is_closing():  # nobody reads it, as the request will be told
             return True
-        cycle = self.cycle
-        can_write = cycle.response_started and not (cycle.disconnected or self.flow.write_paused)
-        if not can_write or not data:  # a chunk of nothing would be the end
+        if cycle.disconnected or self.flow.write_paused:
             return False
         is_chunked = self.conn.their_http_version == b"1.1"
         self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if is_chunked else data)

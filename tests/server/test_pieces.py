@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -79,10 +80,13 @@ class Gone:
         raise AssertionError("nobody reads it")
 
 
-def test_nothing_is_written_to_who_has_gone() -> None:
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_nothing_is_written_to_who_has_gone(has_begun: bool) -> None:
+    """A reply that has not begun does so all the same: what follows it must not come first."""
     connection = Connection.__new__(Connection)
     connection.transport = Gone()  # type: ignore[assignment]
-    assert connection.write_piece(b"x")
+    connection.cycle = SimpleNamespace(response_started=has_begun, disconnected=False)
+    assert connection.write_piece(b"x") == has_begun
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
