@@ -42,7 +42,13 @@ class ByteTokenizer:
     bos_text, eos_text = "<bos>", "<eos>"
     fim = FimTokens(prefix=1, suffix=2, middle=3, repository=4, file_separator=5)
 
-    def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
+    def encode(
+        self,
+        text: str,
+        add_special: bool = True,
+        parse_special: bool = True,
+        continues: bool = False,
+    ) -> list[int]:
         try:
             return [BOS] * add_special + list(text.encode())
         except UnicodeEncodeError as error:

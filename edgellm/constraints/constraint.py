@@ -84,7 +84,7 @@ class Constraint:
 
     def forced(self) -> list[int]:
         """Tokens that must come next, whatever the model would say; accepted already."""
-        if not self._words.can_force or self.is_complete:
+        if self.is_complete:
             return []
         tokens = self._matcher.compute_ff_tokens()
         for token_id in tokens:

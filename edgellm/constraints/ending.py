@@ -52,7 +52,7 @@ def tokens_to_end(matcher: "LLMatcher", words: Words, place: Place, most: int) -
     """How many tokens that way has from here; None when they are more than `most`."""
     ahead, count = matcher.deep_copy(), 0
     while not ahead.is_stopped():
-        tokens = ahead.compute_ff_tokens() if words.can_force else []
+        tokens = ahead.compute_ff_tokens()
         if not tokens:
             tokens = closing(words.unpacked(ahead.compute_bitmask()), words, place)[:1].tolist()
         if not tokens or tokens[0] in words.eog_ids or not ahead.consume_tokens(tokens):

@@ -21,10 +21,8 @@ _INSIDE_TEXT = (rb'"[}\]]*', b"@", b"[Zz]", rb"[.:/-]", rb"[!#-&(-,;-?\[\]-`{-~]
 
 class Words:
     """Takes as long as going through all tokens, during much of which llguidance lets no other
-    thread run. vocab_size: that of the tokenizer. piece: the bytes of a token.
-
-    can_force: whether text in the middle of an answer is tokenised as it would be alone, so that
-    tokens can be said for certain. RequestError for a vocabulary without an end of generation.
+    thread run. vocab_size: that of the tokenizer. piece: the bytes of a token. RequestError for a
+    vocabulary without an end of generation.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -36,7 +34,6 @@ class Words:
             )
         self.vocab_size = tokenizer.vocab_size
         self.eog_ids = tokenizer.eog_ids
-        self.can_force = not tokenizer.space_prefix
         wrapper = _Wrapper(tokenizer)
         self.piece = tokenizer.token_bytes
         self.inner: LLTokenizer = LLTokenizer(
@@ -90,4 +87,4 @@ class _Wrapper:
 
     def __call__(self, text: str | bytes) -> list[int]:
         plain = text.decode() if isinstance(text, bytes) else text
-        return self._tokenizer.encode(plain, add_special=False, parse_special=False)
+        return self._tokenizer.encode(plain, add_special=False, parse_special=False, continues=True)

@@ -68,12 +68,19 @@ class Tokenizer:
         self._written = written
         self._user_defined = user_defined
 
-    def encode(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
+    def encode(
+        self,
+        text: str,
+        add_special: bool = True,
+        parse_special: bool = True,
+        continues: bool = False,
+    ) -> list[int]:
         """The ids of a text.
 
         add_special: add the BOS and EOS tokens that the model wants, even if the text has them.
         parse_special: special tokens written out in the text become those tokens; if not, only
-        user-defined ones do. RequestError when the text holds half a surrogate pair.
+        user-defined ones do. continues: other text comes before it, and so no space is added.
+        RequestError when the text holds half a surrogate pair.
         """
         partition = self._written if parse_special else self._user_defined
         try:
@@ -87,7 +94,7 @@ class Tokenizer:
         ids: list[int] = []
         if add_special and self.add_bos and self.bos_id is not None:
             ids.append(self.bos_id)
-        after_special = True
+        after_special = not continues
         for part in parts:
             if isinstance(part, int):
                 ids.append(part)

@@ -59,9 +59,9 @@ def build_ugm(file: GGUFFile) -> tuple[Vocab, TextModel]:
 
     def encode(text: str, after_special: bool) -> list[int]:
         text = charsmap.normalize(text)
-        if merges_spaces:
+        if after_special and merges_spaces:
             text = re.sub(" +", " ", text.strip(" "))
-        if text and (adds_space or merges_spaces):
+        if after_special and text and (adds_space or merges_spaces):
             text = " " + text
         ids = words.encode(text.replace(" ", SPACE))
         runs = groupby(ids, key=lambda token: token == unknown)

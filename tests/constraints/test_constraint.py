@@ -11,7 +11,7 @@ import pytest
 from edgellm.constraints import compile_constraint
 from edgellm.errors import RequestError
 from edgellm.sampling_params import SamplingParams
-from tests.constraints.following import compiled, matches, refused, words
+from tests.constraints.following import compiled, matches, refused
 from tests.mock_model import EOG, VOCAB_SIZE
 from tests.waiting import PATIENCE
 
@@ -162,4 +162,3 @@ def test_llguidance_is_loaded_when_it_is_needed() -> None:
         "import sys, edgellm.manager, edgellm.constraints; assert 'llguidance' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
-    assert words().can_force

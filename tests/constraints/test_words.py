@@ -1,5 +1,6 @@
 """The vocabulary for constraints: what its tokens are, and that it is made once and ahead."""
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,15 @@ import numpy as np
 import pytest
 
 from edgellm import model_loader
-from edgellm.constraints import Words
+from edgellm.constraints import Words, compile_constraint
 from edgellm.errors import RequestError
+from edgellm.gguf_loader import open_gguf
 from edgellm.loaded_model import LoadedModel
 from edgellm.model_loader import ModelLoader
 from edgellm.model_source import Source
-from edgellm.types import LoadOptions
+from edgellm.tokenizer import Tokenizer, load_tokenizer
+from edgellm.types import LoadOptions, SamplingParams
+from tests.gguf_writer import write_gguf
 from tests.mock_model import ByteTokenizer, MockModel, make_model, says
 from tests.waiting import PATIENCE
 
@@ -28,6 +32,45 @@ def test_what_closes_comes_before_what_goes_on() -> None:
     inside = pieces_of(words, words.inside_text)
     assert inside[:4] == [b'"', b"@", b"Zz", b"-./:"] and inside[5] == b"ABCDEFGHI"
     assert not {0, 92, 128, 256}.intersection(np.concatenate(words.inside_text).tolist())
+
+
+def spaced(folder: Path, model: str) -> Tokenizer:
+    """One that puts a space before a text, unless other text comes before it."""
+    pieces = ["<unk>", "<s>", "</s>", "\u2581", "a", "b", "c", "ab", "\u2581a"]
+    keys = {
+        "general.architecture": "llama",
+        "tokenizer.ggml.model": model,
+        "tokenizer.ggml.tokens": pieces,
+        "tokenizer.ggml.scores": np.arange(len(pieces), dtype=np.float32),
+        "tokenizer.ggml.token_type": np.array([2, 3, 3, 1, 1, 1, 1, 1, 1], np.int32),
+        "tokenizer.ggml.eos_token_id": 2,
+    }
+    with open_gguf(write_gguf(folder / "vocabulary.gguf", keys, [])) as file:
+        return load_tokenizer(file)
+
+
+@pytest.mark.parametrize("model", ["llama", "t5"])
+@pytest.mark.parametrize(
+    "params",
+    [{"choices": ("abc", "abab")}, {"choices": ("a b",)}, {"regex": "c(abc|b)"}, {"regex": "abc "}],
+)
+def test_forms_are_followed_where_texts_begin_with_a_space(
+    tmp_path: Path, model: str, params: dict[str, Any]
+) -> None:
+    tokenizer = spaced(tmp_path, model)
+    assert tokenizer.space_prefix
+    words = Words(tokenizer)
+    constraint = compile_constraint(SamplingParams(**params), lambda: words)
+    assert constraint is not None
+    said = b""
+    while not constraint.is_complete:
+        tokens = constraint.forced()
+        if not tokens:
+            tokens = [int(constraint.allowed(tokenizer.vocab_size).argmax())]
+            constraint.accept(tokens[0])
+        said += b"".join(words.piece(token) for token in tokens if token not in words.eog_ids)
+    wanted = params.get("regex") or "|".join(params["choices"])
+    assert re.fullmatch(wanted, said.decode())
 
 
 def test_a_vocabulary_without_an_end_is_refused() -> None:
