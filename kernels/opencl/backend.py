@@ -46,7 +46,8 @@ class OpenCLBackend:
     ) -> None:
         self._warms_up = warms_up
         self._on_build = on_build
-        self._context = _opened(meant(device), open_store, variant)
+        self._open = partial(_opened, meant(device), open_store, variant)
+        self._context = self._open()
 
     @property
     def name(self) -> str:
@@ -75,7 +76,14 @@ class OpenCLBackend:
         return memory_of(self._context.device).note
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
-        """Copies weights to the device and builds what the program needs."""
+        """Copies weights to the device and builds what the program needs.
+
+        A device that was lost since it was opened is opened again.
+        """
+        try:
+            check(self._context)
+        except BackendError:
+            self._context = self._open()
         plan = lower(program, kv, self._context)
         executable = Executable(program, plan, self._context)
         if self._warms_up:
