@@ -19,6 +19,7 @@ from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import Program, Weight
 
 _ROWS = 150  # of a matrix: several strips, the last of them not whole
+_COLUMNS = 1024
 _TOKENS = 49  # as many as the largest tile takes, and one row more
 _TOLERANCE = 1e-5  # of the sum of the magnitudes of all products
 
@@ -27,9 +28,9 @@ def checks(context: Context, program: Program) -> Iterator[Callable[[], None]]:
     """A check for each type of weights that the program multiplies with, on rows of its own."""
     weights = [call.weights[0] for call in program.calls if call.op == "matmul"]
     for weight in {weight.type_id: weight for weight in reversed(weights)}.values():
-        rows = min(_ROWS, weight.rows)
-        part = replace(weight, rows=rows, data=weight.data[:rows])
-        yield partial(_check, context, part)
+        rows, columns = min(_ROWS, weight.rows), min(_COLUMNS, weight.columns)
+        data = weight.data[:rows, : weight.format.row_bytes(columns)]
+        yield partial(_check, context, replace(weight, rows=rows, columns=columns, data=data))
 
 
 def _check(context: Context, weight: Weight) -> None:
