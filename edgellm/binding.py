@@ -63,7 +63,7 @@ def bind(
 def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends: Backends) -> Bound:
     """All layers, or as many of the last ones as are wanted or fit; the others on the processor.
 
-    Where the number is ours to choose and the device refuses the memory, three quarters of them are tried.
+    Where the number is ours to choose and the device refuses the memory, a quarter stays here, too.
     """
     device = backends.device(options.device)
     memory = GPUMemory(device.memory, device.at_once, device.shares_memory)
