@@ -202,6 +202,11 @@ def _compute_capability(device: Any) -> tuple[int, int]:
     return int(device.compute_capability_major_nv), int(device.compute_capability_minor_nv)
 
 
+def _rank(device: Any) -> tuple[bool, int]:
+    """Cards come before graphics of processors, and those of more memory before others."""
+    return bool(device.host_unified_memory), -int(device.global_mem_size)
+
+
 def meant(wanted: str | None) -> list[Any]:
     """The device with this number, or those with this text in their name, the best first.
 
@@ -215,11 +220,12 @@ def meant(wanted: str | None) -> list[Any]:
             "--backend cpu"
         )
     if wanted is None:
-        return [device for device in devices if _kind(device) == "gpu"] or devices
+        return sorted((d for d in devices if _kind(d) == "gpu"), key=_rank) or devices
     if wanted.isdigit():
         chosen = devices[int(wanted) :][:1]
     else:
-        chosen = [device for device in devices if wanted.lower() in device.name.lower()]
+        named = (device for device in devices if wanted.lower() in device.name.lower())
+        chosen = sorted(named, key=_rank)
     if chosen:
         return chosen
     known = ", ".join(f"{i} ({d.name.strip()})" for i, d in enumerate(devices))

@@ -34,11 +34,18 @@ def device(name: str, kind: int = GPU, extensions: str = "", **more: Any) -> Sim
         "half_fp_config": 0,
         "host_unified_memory": 0,
         "max_mem_alloc_size": 1 << 30,
+        "global_mem_size": 4 << 30,
     }
     return SimpleNamespace(name=name, type=kind, extensions=extensions, **usual | more)
 
 
-MACHINE = [device("Threads", CPU), device("Small card"), device("Large card")]
+GRAPHICS = device("Graphics of the processor", host_unified_memory=1, global_mem_size=32 << 30)
+MACHINE = [
+    device("Threads", CPU, host_unified_memory=1),
+    GRAPHICS,
+    device("Small card"),
+    device("Large card", global_mem_size=16 << 30),
+]
 
 
 @pytest.fixture
@@ -48,7 +55,14 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "indices"),
-    [(None, [1, 2]), ("0", [0]), ("2", [2]), ("large", [2]), ("card", [1, 2])],
+    [
+        (None, [3, 2, 1]),
+        ("0", [0]),
+        ("2", [2]),
+        ("large", [3]),
+        ("card", [3, 2]),
+        ("r", [3, 2, 1, 0]),
+    ],
 )
 def test_devices_are_found_by_number_or_name(
     machine: None, wanted: str | None, indices: list[int]
@@ -56,9 +70,9 @@ def test_devices_are_found_by_number_or_name(
     assert devices.meant(wanted) == [MACHINE[index] for index in indices]
 
 
-@pytest.mark.parametrize("wanted", ["3", "-1", "voodoo"])
+@pytest.mark.parametrize("wanted", ["4", "-1", "voodoo"])
 def test_another_one_is_refused_with_those_that_are_there(machine: None, wanted: str) -> None:
-    with pytest.raises(RequestError, match=r"here are 0 \(Threads\), 1 \(Small card\), 2"):
+    with pytest.raises(RequestError, match=r"here are 0 \(Threads\), 1 \(Graphics"):
         devices.meant(wanted)
 
 
