@@ -63,7 +63,7 @@ def bind(
 def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends: Backends) -> Bound:
     """All layers, or as many of the last ones as are wanted or fit; the others on the processor.
 
-    Where the number is ours to choose and the device refuses the memory, half of them are tried.
+    Where the number is ours to choose and the device refuses the memory, a quarter stays here, too.
     """
     device = backends.device(options.device)
     memory = GPUMemory(device.memory, device.at_once, device.shares_memory)
@@ -72,7 +72,7 @@ def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends:
         try:
             return _bind_placed(placement, plan.program, types, options, backends)
         except OutOfDeviceMemory as error:
-            fewer = placement.gpu_layers // 2
+            fewer = placement.gpu_layers * 3 // 4
             if options.gpu_layers != "auto" or not fewer:
                 raise
             backends.note(f"{error}; trying {fewer} layers")

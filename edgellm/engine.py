@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from edgellm import consumers
 from edgellm.consumer import Consumer, Rows
 from edgellm.consumers import Consumers
-from edgellm.errors import SessionError
+from edgellm.errors import DeviceLost, SessionError
 from edgellm.guessing import Guessing, Speculator
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.draw import Draws
@@ -69,6 +69,7 @@ class Engine:
         self._consumers = Consumers()
         self._seq_ids = count()
         self._waits_for_pins = False
+        self.is_lost = False  # whether what the backend held is gone, and no step succeeds
         self.last_worked = 0.0  # when the last step ended, on the clock of time.monotonic
         self._steps = 0
         self._tokens_computed = 0
@@ -177,7 +178,9 @@ class Engine:
                 hand_out = partial(self._hand_out_drawn, drawn=self._runner.draw(batch, draws))
                 work = replace(work, steps=draws.steps)
         except Exception as error:
-            concerned = [chunk.sequence for chunk in chunks] or list(self._consumers)
+            self.is_lost |= isinstance(error, DeviceLost)
+            concerned = [chunk.sequence for chunk in chunks if not self.is_lost]
+            concerned = concerned or list(self._consumers)
             for sequence in concerned:
                 self._fail(sequence, error)
             return

@@ -60,6 +60,10 @@ class OutOfDeviceMemory(BackendError):
     """A device has no memory for what it was given: less of it may fit."""
 
 
+class DeviceLost(BackendError):
+    """A device answers no more, and what lay there is lost: the model must be loaded again."""
+
+
 class ModelsBusy(EdgeLLMError):
     """A model does not fit beside those that are at work: trying again later may help."""
 

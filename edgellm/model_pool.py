@@ -172,14 +172,23 @@ class ModelPool:
         with self._entrance:
             if resident := self._hold(name):  # it came in meanwhile
                 return resident
-            known = self._served.get(name) or self._loader.find(name)
+            known = self._known(name)
             if known is None:
                 raise NoModel(f"no model {name!r} is loaded")
+            with self._books:
+                lost = self._residents.pop(name, None)
+            if lost is not None:
+                self._close(lost)
             return self._bring_in(known, users=1)
+
+    def _known(self, name: str) -> Source | None:
+        return self._served.get(name) or self._loader.find(name)
 
     def _hold(self, name: str) -> _Resident | None:
         with self._books:
             resident = self._residents.get(name)
+            if resident is not None and resident.model.engine.is_lost and self._known(name):
+                return None  # another one takes its place
             if resident is not None:
                 resident.users += 1
                 resident.holds += 1

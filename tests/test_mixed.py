@@ -10,10 +10,12 @@ import pytest
 pytest.importorskip("pyopencl", reason="the test extra installs pyopencl and PoCL")
 
 import edgellm
-from edgellm.errors import BackendError, OutOfDeviceMemory, RequestError
+from edgellm.errors import BackendError, DeviceLost, OutOfDeviceMemory, RequestError
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.opencl import devices, executable as executables
+from edgellm.kernels.opencl.context import Context
 from edgellm.kernels.opencl.executable import Executable
+from edgellm.kernels.opencl.probe import check
 from tests.gguf_writer import Tensor
 from tests.models.recipes.parts import VOCAB
 from tests.models.tiny import write_tiny
@@ -126,14 +128,36 @@ def test_a_lost_device_fails_the_request_alone(
         np.testing.assert_array_equal(np.asarray(model.logits(IDS)), want)
 
 
+def test_a_device_that_answers_no_more_is_opened_again(
+    file: Path, broken: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a reset: its memory is lost, and so is all that the cache had."""
+    own = "edgellm.kernels.opencl"
+
+    def fail(context: Context) -> None:
+        raise BackendError("no answer")
+
+    with edgellm.load(str(file), backend="opencl", context_length=64, max_num_seqs=2) as model:
+        want, lost = np.asarray(model.logits(IDS)), model._loaded.engine
+        broken()
+        monkeypatch.setattr(f"{own}.executable.check", fail)
+        with pytest.raises(DeviceLost, match="answers no more .*OUT_OF_RESOURCES.*next request"):
+            model.logits(IDS)
+        monkeypatch.undo()
+        checks = [fail]
+        monkeypatch.setattr(
+            f"{own}.backend.check", lambda context: (checks or [check]).pop()(context)
+        )
+        np.testing.assert_array_equal(np.asarray(model.logits(IDS)), want)
+        assert model._loaded.engine is not lost and not checks
+
+
 @pytest.mark.parametrize("kind", ["room", "get_sub_region"])
 def test_a_full_device_fails_the_request_alone(
     file: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """A step of more rows than any before needs more memory than there is."""
     import pyopencl as cl
-
-    from edgellm.kernels.opencl.context import Context
 
     def fail(*arguments: Any) -> None:
         raise cl.MemoryError("create_buffer failed: MEM_OBJECT_ALLOCATION_FAILURE")
@@ -224,8 +248,8 @@ def test_fewer_layers_where_memory_is_not_what_it_seemed(
     got = logits(file, backend="opencl")
     assert np.square(got - want).mean() < 5e-3 * np.square(want).mean()
     told = caplog.text
-    assert "no device memory for" in told and "trying 3 layers" in told
-    assert "3 of 6 layers run on" in told
+    assert "no device memory for" in told and "trying 4 layers" in told
+    assert "4 of 6 layers run on" in told
 
 
 def test_a_wanted_number_of_layers_is_not_lowered(file: Path, full: Callable[[int], None]) -> None:
@@ -243,7 +267,7 @@ def test_auto_goes_to_the_processor_when_no_layer_fits(
     from edgellm import ready
 
     monkeypatch.setattr(ready, "backend_name", lambda name: "opencl" if name == "auto" else name)
-    full(3)
+    full(5)
     with edgellm.load(str(file), context_length=64) as model:
         assert model.info.backend == "cpu"
     assert "running on the processor instead" in caplog.text

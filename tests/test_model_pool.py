@@ -11,7 +11,7 @@ import pytest
 
 from edgellm import manager as manager_module, model_pool
 from edgellm.engine_thread import EngineThread
-from edgellm.errors import BackendError, ModelsBusy, RequestError
+from edgellm.errors import BackendError, DeviceLost, ModelsBusy, RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
 from edgellm.model_pool import ModelPool
@@ -224,6 +224,17 @@ def test_requests_never_lose_their_model(manager: Manager) -> None:
     second = ask(manager, model="c")  # waits for the first one's end
     assert text_of(first) == text_of(second) == "x" * 50
     assert [info.name for info in manager.models()] == ["c"]
+
+
+def test_a_model_whose_device_is_lost_comes_back(manager: Manager) -> None:
+    assert text_of(ask(manager, model="a")) == "x" * 50
+    models = manager._loader
+    assert isinstance(models, Models)
+    lost = models.made["a"]
+    lost.error = DeviceLost("gone")
+    assert isinstance(ask(manager, model="a").get(timeout=PATIENCE), DeviceLost)
+    assert text_of(ask(manager, model="a")) == "x" * 50
+    assert models.names == ["a", "a"] and lost.is_closed
 
 
 def test_the_time_of_a_request_counts_from_its_end(manager: Manager) -> None:

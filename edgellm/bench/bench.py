@@ -56,6 +56,7 @@ class Bench:
         return {
             "build_commit": __version__,
             "cpu_info": cpu_name() or "unknown",
+            "gpu_info": self.ready.where if self.ready.backend == "opencl" else "",
             "backends": self.ready.backend,
             **self._model(),
             "n_batch": CHUNK,

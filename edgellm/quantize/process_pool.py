@@ -1,4 +1,4 @@
-"""Processes that do calls for threads here, each over a pipe of its own.
+"""Processes that do calls for threads here, each over pipes of its own.
 
 The standard library's pool has one pipe for all answers: a process that the system kills while it
 writes keeps everybody's turn to write, and the reader waits for the other half. Knows nothing of
@@ -6,14 +6,14 @@ what is called: functions of modules, plain data.
 """
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from queue import LifoQueue
+from multiprocessing.connection import Connection, wait
+from queue import SimpleQueue
 from traceback import format_exc
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +21,8 @@ from edgellm.errors import BackendError
 from edgellm.signals import handled
 
 T = TypeVar("T")
+
+_PIPES = 2  # of each process: the next call is there when one is done
 
 
 @contextmanager
@@ -43,24 +45,29 @@ def process_pool(count: int) -> Iterator[Executor]:
 
 
 class _ProcessPool(ThreadPoolExecutor):
-    """A thread here waits for each process. When one dies, even in the middle of an answer, its
-    pipe ends: no other process has that end."""
+    """A thread here waits for the answers of each pipe. When a process dies, even in the middle of
+    an answer, its pipes end: no other process has those ends."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(count)
+        super().__init__(_PIPES * count)
         self._count = count
-        self._children: list[tuple[Any, Connection]] = []
-        self._free: LifoQueue[Connection] = LifoQueue()
+        self._processes: list[Any] = []
+        self._pipes: list[list[Connection]] = []  # of each process
+        self._free: SimpleQueue[Connection] = SimpleQueue()
 
     def start(self) -> None:
         context = get_context("spawn")  # not forked: the engine's threads may hold locks
         for _ in range(self._count):
-            ours, theirs = context.Pipe()
+            ours, theirs = zip(*(context.Pipe() for _ in range(_PIPES)), strict=True)
             process = context.Process(target=_serve, args=(theirs,), daemon=True)
             process.start()
-            theirs.close()
-            self._children.append((process, ours))
-            self._free.put(ours)
+            for end in theirs:
+                end.close()
+            self._processes.append(process)
+            self._pipes.append(list(ours))
+        for pipes in zip(*self._pipes, strict=True):  # all get one call before any gets two
+            for pipe in pipes:
+                self._free.put(pipe)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         return super().submit(self._call, fn, args, kwargs)
@@ -83,22 +90,23 @@ class _ProcessPool(ThreadPoolExecutor):
         return done
 
     def kill(self) -> None:
-        for process, _ in self._children:
+        for process in self._processes:
             process.kill()
 
     def join(self) -> None:
         """The end of their pipes is what processes end at."""
-        for process, connection in self._children:
-            connection.close()
+        for process, pipes in zip(self._processes, self._pipes, strict=True):
+            for pipe in pipes:
+                pipe.close()
             process.join()
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connections: Sequence[Connection]) -> None:
     """A process: does calls until whoever gives them has gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever gave the work will end it
     threadpool_limits(1, "blas")  # there are enough of us
     with suppress(EOFError, OSError):
-        while True:
+        for connection in _asked(connections):
             function, args, kwargs = connection.recv()
             answer: tuple[Any, Exception | None]
             try:
@@ -107,6 +115,12 @@ def _serve(connection: Connection) -> None:
                 error.add_note(format_exc())
                 answer = None, error
             connection.send(answer)
+
+
+def _asked(connections: Sequence[Connection]) -> Iterator[Connection]:
+    """Those with a call, or with their end, as they come."""
+    while True:
+        yield from cast(list[Connection], wait(connections))
 
 
 @contextmanager

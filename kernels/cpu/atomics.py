@@ -27,6 +27,18 @@ def atomic_store(b: Any, word: Any, value: Any) -> None:
     b.store_atomic(value, word, "seq_cst", 8)
 
 
+@fixed_intrinsic(types.int64, WORD)
+def load_acquire(b: Any, word: Any) -> Any:
+    """Read before all that follows: with it comes what was written before a store_release."""
+    return b.load_atomic(word, "acquire", 8)
+
+
+@fixed_intrinsic(types.void, WORD, types.int64)
+def store_release(b: Any, word: Any, value: Any) -> None:
+    """Write after all that comes before; what follows does not wait for it."""
+    b.store_atomic(value, word, "release", 8)
+
+
 @fixed_intrinsic(types.int64, WORD, types.int64)
 def atomic_add(b: Any, word: Any, value: Any) -> Any:
     """Adds and returns what was there before."""

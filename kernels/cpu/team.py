@@ -77,7 +77,7 @@ class Team:
     def _start(self, worker: int) -> None:
         pipe = os.pipe()
         self._pipes.append(pipe)
-        line = words.THREADS + worker * words.WORDS_PER_LINE
+        line = words.THREADS + worker * words.WORDS_PER_THREAD
         self._words[line + words.SLEEP_FILE], self._words[line + words.WAKE_FILE] = pipe
         thread = threading.Thread(
             target=self._serve, args=(worker,), name=f"edgellm-{worker}", daemon=True

@@ -1,5 +1,6 @@
 """What the process shares of one OpenCL device."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -10,16 +11,18 @@ from typing import Any
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl.binaries import OpenStore
-from edgellm.kernels.opencl.context import Context
+from edgellm.kernels.opencl.context import Context, DriverFault
 from edgellm.kernels.opencl.devices import describe, found, meant, memory_of, variant_of
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.ops import lower
 from edgellm.kernels.opencl.probe import check
+from edgellm.kernels.opencl.self_check import checks
 from edgellm.kernels.opencl.variant import Variant
 from edgellm.kernels.opencl.warm_up import warming_steps
 from edgellm.kernels.program import Program
 
 Progress = Callable[[int, int], None]  # how many of how many things are done
+_log = logging.getLogger("edgellm")
 _LONG = 2.0  # seconds
 
 
@@ -46,7 +49,8 @@ class OpenCLBackend:
     ) -> None:
         self._warms_up = warms_up
         self._on_build = on_build
-        self._context = _opened(meant(device), open_store, variant)
+        self._open = partial(_opened, meant(device), open_store, variant)
+        self._context = self._open()
 
     @property
     def name(self) -> str:
@@ -75,14 +79,33 @@ class OpenCLBackend:
         return memory_of(self._context.device).note
 
     def load(self, program: Program, kv: KVStorage) -> Executable:
-        """Copies weights to the device and builds what the program needs."""
+        """Copies weights to the device and builds what the program needs.
+
+        A device that was lost since it was opened is opened again. Where the driver fails with
+        what a device has beyond plain OpenCL, kernels go without.
+        """
+        try:
+            check(self._context)
+        except BackendError:
+            self._context = self._open()
+        while True:
+            try:
+                return self._load(program, kv)
+            except DriverFault as error:
+                plainer = _plainer(self._context)
+                if plainer is None:
+                    raise
+                _log.warning("%s\ntrying plainer kernels", error)
+            self._context = plainer  # outside, where the error holds nothing of what was loaded
+
+    def _load(self, program: Program, kv: KVStorage) -> Executable:
         plan = lower(program, kv, self._context)
         executable = Executable(program, plan, self._context)
         if self._warms_up:
             steps = warming_steps(program, plan)
             build = [partial(self._context.kernel, key) for key in plan.kernels]
             run = [partial(executable.run, batch, given) for batch, given in steps]
-            _do([*build, *run], self._on_build)
+            _do([*checks(self._context, program), *build, *run], self._on_build)
         return executable
 
     def close(self) -> None:
@@ -125,6 +148,14 @@ def _opened_one(device: Any, open_store: OpenStore | None, variant: Variant) -> 
         with suppress(BackendError):
             return _checked(Context(device, cut, open_store))
     return _checked(Context(device, plainest, open_store))
+
+
+def _plainer(context: Context) -> Context | None:
+    """The device with the next of its variant's fallbacks; None where that is the plainest."""
+    for cut in context.variant.fallbacks:
+        if cut != context.variant:
+            return _checked(Context(context.device, cut, context.open_store))
+    return None
 
 
 def _checked(context: Context) -> Context:

@@ -18,11 +18,15 @@ from edgellm.kernels.opencl.sources import KernelKey, program_text
 from edgellm.kernels.opencl.variant import Variant, language
 
 
+class DriverFault(BackendError):
+    """A driver does not build a kernel, or computes something else with it than it says."""
+
+
 class Context:
     """A device with an in-order queue. open_store: for built programs; None builds each time."""
 
     def __init__(self, device: Any, variant: Variant, open_store: OpenStore | None) -> None:
-        self.device, self.variant = device, variant
+        self.device, self.variant, self.open_store = device, variant, open_store
         with faults(f"cannot use the OpenCL device {device.name.strip()}"):
             self._context = cl.Context([device])
             self.queue = cl.CommandQueue(self._context)
@@ -31,7 +35,7 @@ class Context:
         self._lock = threading.Lock()
 
     def kernel(self, key: KernelKey) -> Any:
-        """A kernel object of its own, with arguments of its own. BackendError has the build log."""
+        """A kernel object of its own, with arguments of its own. DriverFault has the build log."""
         text = program_text(key, self.variant)
         with self._lock:
             if text not in self._programs:
@@ -47,7 +51,7 @@ class Context:
         try:
             return self._binaries.build(text, [f"-cl-std={language(self.variant)}"])
         except cl.Error as error:
-            raise BackendError(
+            raise DriverFault(
                 f"the driver of {self.device.name.strip()} cannot build {key.source}.cl: update "
                 f"it, choose another device, or use --backend cpu\n{error}"
             ) from None

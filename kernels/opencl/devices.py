@@ -21,18 +21,45 @@ _FEATURES = {
 
 
 @dataclass(frozen=True)
+class DeviceMemory:
+    """Bytes in all, those that may be allocated, and those of one buffer at most. is_known: the
+    driver says what is free. is_shared: all of it is the processor's, so that no more is free than
+    there."""
+
+    total: int
+    usable: int
+    at_once: int
+    is_known: bool
+    is_shared: bool
+
+    @property
+    def brief(self) -> str:
+        """On a line with other things."""
+        kind = "shared with the processor" if self.is_shared else "its own"
+        free = f", {self.usable / 1e9:.3g} GB free" if self.is_known else ""
+        return f"{self.total / 1e9:.3g} GB {kind}{free}"
+
+    @property
+    def note(self) -> str:
+        """All of it for users."""
+        sizes = f"{self.usable / 2**30:.1f} of its {self.total / 2**30:.1f} GiB"
+        if self.is_known:
+            return f"{sizes} are free"
+        return f"{sizes} may be used, for its driver does not say how much is free"
+
+
+@dataclass(frozen=True)
 class Device:
-    """One device. kind: "gpu", "cpu" or "other". memory, at_once, local: bytes in all, of one
-    buffer at most, of a work-group. features: of _FEATURES, those it has. variant: how kernels
-    are cut for it."""
+    """One device. kind: "gpu", "cpu" or "other". version: of OpenCL. local: bytes of a work-group.
+    features: of _FEATURES, those it has. variant: how kernels are cut for it."""
 
     number: int
     name: str
     platform: str
     driver: str
     kind: str
-    memory: int
-    at_once: int
+    version: str
+    memory: DeviceMemory
     local: int
     work_group: int
     compute_units: int
@@ -43,8 +70,8 @@ class Device:
     def description(self) -> str:
         """All of it on one line."""
         return (
-            f"{self.number}: {self.name} ({self.platform}, driver {self.driver}, {self.kind}, "
-            f"{self.memory / 1e9:.3g} GB, {self.at_once / 1e9:.3g} GB at once, "
+            f"{self.number}: {self.name} ({self.platform}, {self.version}, driver {self.driver}, "
+            f"{self.kind}, {self.memory.brief}, {self.memory.at_once / 1e9:.3g} GB at once, "
             f"{self.compute_units} units, groups of {self.work_group} with "
             f"{self.local / 1024:.0f} KiB, {' and '.join(self.features) or 'no extras'}, "
             f"{self.variant} kernels)"
@@ -75,8 +102,8 @@ def describe(number: int, device: Any) -> Device:
         platform=device.platform.name.strip(),
         driver=device.driver_version.strip(),
         kind=_kind(device),
-        memory=int(device.global_mem_size),
-        at_once=int(device.max_mem_alloc_size),
+        version=" ".join(device.version.split()[:2]),
+        memory=memory_of(device),
         local=int(device.local_mem_size),
         work_group=int(device.max_work_group_size),
         compute_units=int(device.max_compute_units),
@@ -88,27 +115,6 @@ def describe(number: int, device: Any) -> Device:
 _FREE_MEMORY_AMD = 0x4039  # of cl_amd_device_attribute_query, in KiB
 _LEFT_ALONE = 0.1  # of a device's memory, where the driver does not say what is free
 _LEAST_LEFT = 512 << 20  # for what screens and the driver need, but never more than half
-
-
-@dataclass(frozen=True)
-class DeviceMemory:
-    """Bytes in all, those that may be allocated, and those of one buffer at most. is_known: the
-    driver says what is free. is_shared: all of it is the processor's, so that no more is free than
-    there."""
-
-    total: int
-    usable: int
-    at_once: int
-    is_known: bool
-    is_shared: bool
-
-    @property
-    def note(self) -> str:
-        """All of it for users."""
-        sizes = f"{self.usable / 2**30:.1f} of its {self.total / 2**30:.1f} GiB"
-        if self.is_known:
-            return f"{sizes} are free"
-        return f"{sizes} may be used, for its driver does not say how much is free"
 
 
 def memory_of(device: Any) -> DeviceMemory:

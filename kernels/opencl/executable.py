@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
+from edgellm.errors import BackendError, DeviceLost
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.draw import DrawsNone
 from edgellm.kernels.opencl.ahead import following, is_same
@@ -27,6 +28,7 @@ from edgellm.kernels.opencl.plan import (
     Size,
     place,
 )
+from edgellm.kernels.opencl.probe import check
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.staging import Staging
 from edgellm.kernels.program import Program
@@ -87,8 +89,10 @@ class Executable(DrawsNone):
         with faults("the OpenCL device failed in the middle of a step"):
             try:
                 return self._run(batch, given or {})
-            except BaseException:
+            except BaseException as error:
                 self._forget_steps()
+                if isinstance(error, cl.Error):
+                    self._check_answers(error)
                 raise
 
     def close(self) -> None:
@@ -196,6 +200,17 @@ class Executable(DrawsNone):
                 for sizes, begins in choice.grid.pieces(n)
             ]
         return self._steps[key]
+
+    def _check_answers(self, error: cl.Error) -> None:
+        """DeviceLost where the device does not do the least thing any more."""
+        try:
+            check(self._context)
+        except BackendError:
+            name = self._context.device.name.strip()
+            raise DeviceLost(
+                f"the OpenCL device {name} answers no more ({error}): it was reset, or what it did "
+                "took too long. The next request loads the model again"
+            ) from None
 
     def _forget_steps(self) -> None:
         """Waits for what is enqueued, which uses arrays of the host. What comes next is unknown."""

@@ -33,10 +33,10 @@ def warming_steps(program: Program, plan: Plan) -> Iterator[tuple[Batch, Mapping
                 name: np.zeros((sum(counts), value.width), np.float32)
                 for name, value in program.inputs.items()
             }
-            yield _small_batch(counts, past, groups, program.num_adapters), given
+            yield small_batch(counts, past, groups, program.num_adapters), given
 
 
-def _small_batch(counts: tuple[int, ...], past: int, groups: int, adapters: int) -> Batch:
+def small_batch(counts: tuple[int, ...], past: int, groups: int, adapters: int) -> Batch:
     """Sequences of token 0, all in block 0, of each of which the last so many are computed."""
     rows, seqs = sum(counts), len(counts)
     positions = np.concatenate([np.arange(past, past + n, dtype=np.int32) for n in counts])

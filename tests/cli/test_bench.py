@@ -22,10 +22,10 @@ from tests.models.recipes.parts import HEAD_DIM, KV_HEADS, LAYERS
 from tests.models.tiny import write_tiny
 
 LLAMA_BENCH_KEYS = {
-    "build_commit", "cpu_info", "backends", "model_filename", "model_type", "model_size",
-    "model_n_params", "n_batch", "n_ubatch", "n_threads", "type_k", "type_v", "n_prompt", "n_gen",
-    "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns",
-    "samples_ts",
+    "build_commit", "cpu_info", "gpu_info", "backends", "model_filename", "model_type",
+    "model_size", "model_n_params", "n_batch", "n_ubatch", "n_threads", "type_k", "type_v",
+    "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
+    "samples_ns", "samples_ts",
 }  # fmt: skip
 SHORT = ["-p", "5", "-n", "2", "-r", "2", "--backend", "reference"]
 

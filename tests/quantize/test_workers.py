@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from concurrent.futures import as_completed
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +52,10 @@ def test_one_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FEW", 0)
     with pytest.raises(BackendError, match="ended from outside"), workers(2, 1) as pool:
         pid = pool.submit(os.getpid).result()
-        waiting = pool.submit(signal.pause)
+        waiting = [pool.submit(signal.pause) for _ in range(4)]  # one at least is that process's
         os.kill(pid, signal.SIGKILL)
-        waiting.result()
+        for future in as_completed(waiting):
+            future.result()
 
 
 _ENDED = """

@@ -7,25 +7,26 @@ import numpy as np
 
 from edgellm.kernels.cpu.atomics import (
     ask_for,
-    atomic_add,
     atomic_exchange_if,
     atomic_load,
     atomic_store,
     call_file,
     call_kernel,
     call_yield,
+    load_acquire,
     pause,
     restore_float_mode,
     set_float_mode,
+    store_release,
 )
 from edgellm.kernels.cpu.layout import CLAIMED, LINE, NEXT_BYTES, NEXT_WEIGHT, OP_WORDS, WAIT
 from edgellm.kernels.cpu.ops.common import inline, split
 from edgellm.kernels.cpu.simd import offset, pointer
 from edgellm.kernels.cpu.team_words import (
     ACTIVE,
-    ARRIVED,
     BYTE,
-    GENERATION,
+    MEETINGS,
+    MOST_BARRIERS,
     MOST_THREADS,
     NUM_OPS,
     PARKED,
@@ -40,7 +41,7 @@ from edgellm.kernels.cpu.team_words import (
     THREADS,
     TIMES,
     WAKE_FILE,
-    WORDS_PER_LINE,
+    WORDS_PER_THREAD,
     WRITE_FUNCTION,
     YIELD_FUNCTION,
 )
@@ -50,55 +51,72 @@ MOST_AHEAD = 1 << 18  # bytes that a waiting thread asks for: they must stay in 
 
 
 @inline
-def barrier(team, threads, done, num_done, ahead, end):
-    """Returns once all threads have come here. The last one opens the next generation.
+def meetings(team, thread):
+    """The words by which a thread tells where it has come to, by round."""
+    return offset(team, THREADS + thread * WORDS_PER_THREAD + MEETINGS)
 
-    done: the rows of the ops since the last barrier, whose counts of pieces become 0 again. Who
-    waits asks for the memory from `ahead` to `end`; returns how far that went.
+
+@inline
+def barrier(team, thread, threads, number, ahead, end):
+    """Returns once all threads have come to the barrier of this number, which only grows.
+
+    In round r a thread tells the one 2 ** r after it, and waits for the one as far before it: so
+    nobody waits for more than one word at a time, nor writes what another writes. (Hensgen, Finkel
+    and Manber 1988, the dissemination barrier.) Who waits asks for the memory from `ahead` to
+    `end`; returns how far that went.
     """
-    generation = atomic_load(offset(team, GENERATION))
-    if atomic_add(offset(team, ARRIVED), 1) == threads - 1:
-        for op in range(num_done):
-            done[op * OP_WORDS + CLAIMED] = 0
-        atomic_store(offset(team, ARRIVED), 0)
-        atomic_store(offset(team, GENERATION), generation + 1)
-        return ahead
-    spins = 0
-    while atomic_load(offset(team, GENERATION)) == generation:
-        if ahead < end:
-            ask_for(ahead)
-            ahead += LINE
-        else:
-            pause()
-        spins += 1
-        if spins == SPINS_BEFORE_YIELD:  # another process may hold the core we wait for
-            spins = 0
-            call_yield(team[YIELD_FUNCTION])
+    mine = meetings(team, thread)
+    distance, turn, spins = 1, 0, 0
+    while distance < threads:
+        theirs = offset(meetings(team, (thread + threads - distance) % threads), turn)
+        store_release(offset(mine, turn), number)
+        while load_acquire(theirs) < number:
+            if ahead < end:
+                ask_for(ahead)
+                ahead += LINE
+            else:
+                pause()
+            spins += 1
+            if spins == SPINS_BEFORE_YIELD:  # another process may hold the core we wait for
+                spins = 0
+                call_yield(team[YIELD_FUNCTION])
+        distance *= 2
+        turn += 1
     return ahead
 
 
 @inline
-def run_ops(team, thread, threads):
-    """All ops of the posted table, as many times as is posted; the last one ends with a barrier."""
+def run_ops(team, thread, threads, steps):
+    """All ops of the posted table, as many times as is posted; the last one ends with a barrier.
+
+    steps: how many were posted so far, with this one.
+    """
     mode = set_float_mode()
     table = pointer(team[TABLE], np.int64)
     step = pointer(team[STEP], np.int64)
-    num_ops = team[NUM_OPS]
+    num_ops, number = team[NUM_OPS], steps * MOST_BARRIERS
     weight, ahead, end = 0, 0, 0
     for _ in range(team[TIMES]):
         first = 0
         for op in range(num_ops):
             row = offset(table, op * OP_WORDS)
             call_kernel(row[0], offset(row, 1), step, thread, threads)
-            if threads > 1 and row[WAIT]:
-                if row[NEXT_WEIGHT] != weight:
-                    weight = row[NEXT_WEIGHT]
-                    begin, end = split(row[NEXT_BYTES], thread, threads)
-                    ahead = weight + begin
-                    end = min(weight + end, ahead + MOST_AHEAD)
-                done = offset(table, first * OP_WORDS)
-                ahead = barrier(team, threads, done, op + 1 - first, ahead, end)
-                first = op + 1
+            if threads == 1 or not row[WAIT]:
+                continue
+            if row[NEXT_WEIGHT] != weight:
+                weight = row[NEXT_WEIGHT]
+                begin, end = split(row[NEXT_BYTES], thread, threads)
+                ahead = weight + begin
+                end = min(weight + end, ahead + MOST_AHEAD)
+            ahead = barrier(team, thread, threads, number, ahead, end)
+            number += 1
+            if thread == 0:  # nobody comes back to these ops before the barrier after this one
+                for i in range(first, op + 1):
+                    table[i * OP_WORDS + CLAIMED] = 0
+            if first == 0 and op + 1 == num_ops:
+                ahead = barrier(team, thread, threads, number, ahead, end)
+                number += 1
+            first = op + 1
     restore_float_mode(mode)
 
 
@@ -122,10 +140,10 @@ def make_lead():
         steps = atomic_load(offset(team, SEQUENCE)) // MOST_THREADS + 1
         atomic_store(offset(team, SEQUENCE), steps * MOST_THREADS + threads)
         for worker in range(1, threads):
-            word = offset(team, THREADS + worker * WORDS_PER_LINE)
+            word = offset(team, THREADS + worker * WORDS_PER_THREAD)
             if atomic_exchange_if(offset(word, STATE), PARKED, ACTIVE) == PARKED:
                 call_file(team[WRITE_FUNCTION], word[WAKE_FILE], offset(word, BYTE), 1)
-        run_ops(team, thread, threads)
+        run_ops(team, thread, threads, steps)
 
     return lead
 
@@ -138,7 +156,7 @@ def make_work():
         When parking loses the race against a new step, either the worker takes its state back, or
         the poster was faster and has a byte on its way to end the sleep.
         """
-        line = THREADS + thread * WORDS_PER_LINE
+        line = THREADS + thread * WORDS_PER_THREAD
         state = offset(team, line + STATE)
         seen, idle = 0, 0
         while atomic_load(offset(team, STOP)) == 0:
@@ -146,7 +164,7 @@ def make_work():
             if posted != seen:
                 seen = posted
                 if thread < posted % MOST_THREADS:
-                    run_ops(team, thread, posted % MOST_THREADS)
+                    run_ops(team, thread, posted % MOST_THREADS, posted // MOST_THREADS)
                     idle = 0
                     continue
             pause()

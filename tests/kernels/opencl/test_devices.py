@@ -188,6 +188,27 @@ def test_memory_that_the_driver_says_is_free() -> None:
     assert memory.note == "3.0 of its 8.0 GiB are free"
 
 
+def test_what_matters_of_a_device() -> None:
+    chip = device(
+        "Chip ",
+        extensions="cl_khr_fp16 cl_khr_integer_dot_product",
+        platform=SimpleNamespace(name="Maker"),
+        version="OpenCL 3.0 NEO ",
+        driver_version="24.1",
+        global_mem_size=16 * 10**9,
+        max_mem_alloc_size=4 * 10**9,
+        host_unified_memory=1,
+        max_compute_units=96,
+    )
+    assert devices.describe(3, chip).description == (
+        "3: Chip (Maker, OpenCL 3.0, driver 24.1, gpu, 16 GB shared with the processor, 4 GB at "
+        "once, 96 units, groups of 256 with 48 KiB, half and integer dot product, gpu-dot kernels)"
+    )
+    card = device("Card", extensions=AMD, global_mem_size=8 * 10**9)
+    card.get_info = lambda what: [5_000_000_000 >> 10]
+    assert devices.memory_of(card).brief == "8 GB its own, 5 GB free"
+
+
 @pytest.mark.parametrize(("total", "usable"), [(20, 18), (4, 3.5), (0.75, 0.375)])
 def test_memory_of_a_silent_driver(total: float, usable: float) -> None:
     memory = devices.memory_of(device("i", global_mem_size=int(total * 2**30)))

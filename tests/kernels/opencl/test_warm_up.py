@@ -7,6 +7,7 @@ from edgellm.kernels.opencl import OpenCLBackend, backend as backends
 from edgellm.kernels.opencl.binaries import OpenStore
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.plan import Launch
+from edgellm.kernels.opencl.self_check import checks
 from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.variant import VARIANTS
 from edgellm.kernels.opencl.warm_up import warming_steps
@@ -26,7 +27,8 @@ def test_who_loads_sees_how_far_it_is(cache: OpenStore) -> None:
     backend = OpenCLBackend(cache, on_build=lambda *numbers: told.append(numbers))
     executable = backend.load(PROGRAM, storage(PROGRAM, 1))
     plan = executable._plan
-    total = len(plan.kernels) + len(list(warming_steps(PROGRAM, plan)))
+    steps, own = list(warming_steps(PROGRAM, plan)), list(checks(backend._context, PROGRAM))
+    total = len(own) + len(plan.kernels) + len(steps)
     assert told == [(done, total) for done in range(total)]
 
 
