@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from edgellm.chat_template.defaults import NAMED, default_family, is_known
 from edgellm.chat_template.failure import TemplateFailure
 from edgellm.chat_template.messages import read_traits, shape_messages, shape_tools
-from edgellm.chat_template.worker import Worker
 from edgellm.errors import RequestError
 
 if TYPE_CHECKING:
     from edgellm.chat_template.sandbox import Renderer
+    from edgellm.chat_template.worker import Worker
     from edgellm.gguf_loader import GGUFFile
 
 FROM_FILE = "the model file"
@@ -103,6 +103,8 @@ class ChatTemplate:
                 self._renderer = Renderer()
             return self._renderer.render(source, values)
         if self._worker is None:
+            from edgellm.chat_template.worker import Worker  # with subprocess: for unknown ones
+
             self._worker = Worker()
         return self._worker.render(source, values)
 
