@@ -11,6 +11,7 @@ from edgellm.errors import OutOfDeviceMemory
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.program import Program
 from edgellm.kv_cache import HostStore, KVTypes, allocate, part_of
+from edgellm.limits import Limits
 from edgellm.load_plan import LoadPlan, place_load
 from edgellm.memory import GPUMemory
 from edgellm.mixed import MixedExecutable
@@ -70,7 +71,7 @@ def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends:
     placement = place_load(plan, types, options, memory)
     while True:
         try:
-            return _bind_placed(placement, plan.program, types, options, backends)
+            return _bind_placed(placement, plan.program, plan.limits, types, options, backends)
         except OutOfDeviceMemory as error:
             fewer = placement.gpu_layers * 3 // 4
             if options.gpu_layers != "auto" or not fewer:
@@ -82,6 +83,7 @@ def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends:
 def _bind_placed(
     placement: Placement,
     program: Program,
+    limits: Limits,
     types: KVTypes,
     options: LoadOptions,
     backends: Backends,
@@ -94,14 +96,16 @@ def _bind_placed(
         f"{split} run on {device.name}, {placement.device_weights / 2**30:.2f} GiB of weights; "
         f"{device.memory_note}"
     )
-    sizes = placement.num_blocks, placement.num_slots, f"opencl {device.name}, {split}"
     with ExitStack() as loaded:
         part = part_of(placement.second, kv)
         second = loaded.enter_context(closing(device.load(placement.second, part)))
+        second.reserve(limits.token_budget, limits.max_num_seqs)
         if placement.first is not None:
             own = part_of(placement.first, kv)
             first = backends.get("cpu", options.threads).load(placement.first, own)
         loaded.pop_all()
+    where = f"opencl {device.name}, {split}"  # loading may have changed how kernels are cut
+    sizes = placement.num_blocks, placement.num_slots, where
     if placement.first is None:
         return Bound(second, second.store or HostStore(program, kv), kv, *sizes)
     stores = HostStore(placement.first, own), second.store or HostStore(placement.second, kv)

@@ -13,7 +13,12 @@ from edgellm.model_runner import BlockStore, Executable, Logits
 
 
 class Continuation(Executable, Protocol):
-    """An executable whose program has inputs: values by name, float32 (rows, width)."""
+    """An executable whose program has inputs: values by name, float32 (rows, width).
+
+    reserve: has it take the memory for steps of so many rows now.
+    """
+
+    def reserve(self, tokens: int, outputs: int) -> None: ...
 
     def run(
         self, batch: Batch, given: Mapping[str, Logits] | None = None

@@ -252,6 +252,26 @@ def test_fewer_layers_where_memory_is_not_what_it_seemed(
     assert "4 of 6 layers run on" in told
 
 
+def test_memory_of_the_largest_step_is_taken_when_a_model_is_loaded(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that a long prompt does not find a GPU full that another number of layers would suit."""
+    reserve, reserved = Executable.reserve, []
+
+    def full_at_first(executable: Executable, tokens: int, outputs: int) -> None:
+        reserved.append(executable)
+        if len(reserved) == 1:
+            raise OutOfDeviceMemory("no device memory for 9 MiB of one buffer")
+        reserve(executable, tokens, outputs)
+
+    monkeypatch.setattr(Executable, "reserve", full_at_first)
+    with edgellm.load(str(file), backend="opencl", context_length=1024) as model:
+        capacity = dict(reserved[-1]._capacity)
+        model.complete(IDS * 20, edgellm.SamplingParams(max_tokens=2))
+        assert capacity["tokens"] == reserved[-1]._capacity["tokens"] >= 512
+    assert "trying 4 layers" in caplog.text
+
+
 def test_a_wanted_number_of_layers_is_not_lowered(file: Path, full: Callable[[int], None]) -> None:
     full(1)
     with pytest.raises(OutOfDeviceMemory, match="no device memory for .* Put fewer layers on"):

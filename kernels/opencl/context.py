@@ -17,6 +17,8 @@ from edgellm.kernels.opencl.binaries import Binaries, OpenStore
 from edgellm.kernels.opencl.sources import KernelKey, program_text
 from edgellm.kernels.opencl.variant import Variant, language
 
+_CONTENT_UNDEFINED = cl.mem_migration_flags.CONTENT_UNDEFINED
+
 
 class DriverFault(BackendError):
     """A driver does not build a kernel, or computes something else with it than it says."""
@@ -57,10 +59,15 @@ class Context:
             ) from None
 
     def room(self, size: int, what: str = "one buffer") -> Any:
-        """Memory of the device, `size` bytes of anything."""
+        """Memory of the device, `size` bytes of anything.
+
+        It is asked for now, where some drivers would wait until it is used and then have none.
+        """
         self._check_size(size, what)
         with faults(f"no device memory for {size / 2**20:.0f} MiB of {what}"):
-            return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(4, size))
+            buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(4, size))
+            cl.enqueue_migrate_mem_objects(self.queue, [buffer], _CONTENT_UNDEFINED)
+            return buffer
 
     def pinned(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """An array of this process that the device copies to while the host goes on.

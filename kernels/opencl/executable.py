@@ -81,6 +81,11 @@ class Executable(DrawsNone):
         with faults("the OpenCL device cannot hold a step"):
             self._reserve({"tokens": 1, "outputs": 1, "parts": 1})
 
+    def reserve(self, tokens: int, outputs: int) -> None:
+        """Makes room for steps of so many rows before one comes. OutOfDeviceMemory without any."""
+        with faults("the OpenCL device cannot hold a step"):
+            self._reserve({"tokens": tokens, "outputs": outputs, "parts": 1})
+
     def run(
         self, batch: Batch, given: Mapping[str, Float32] | None = None
     ) -> Mapping[str, Float32]:
