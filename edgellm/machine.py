@@ -17,8 +17,9 @@ from pathlib import Path
 import psutil
 
 from edgellm import config
+from edgellm.kernels.cpu.cores import fast_cores
 from edgellm.kernels.cpu.isa import host_isa, processor
-from edgellm.kernels.cpu.limits import affinity_cpus, quota_cpus, usable_threads
+from edgellm.kernels.cpu.limits import affinity, affinity_cpus, quota_cpus, usable_threads
 from edgellm.linux import read_file
 from edgellm.memory import available_memory, memory_limit
 from edgellm.signals import signal_name
@@ -43,8 +44,9 @@ print(json.dumps(report()))
 class Cpu:
     """llvm: LLVM's name for the model, which kernels are compiled for. isa: the instruction set
     that kernels use; isas: those that EDGELLM_ISA may name. logical: processors of the machine;
-    allowed: those this process may run on; quota: processors' worth of time the control
-    group grants, None without a limit; usable: threads that edgellm starts."""
+    allowed: those this process may run on; cores: the fast cores among them; quota: processors'
+    worth of time the control group grants, None without a limit; usable: threads that edgellm
+    starts unless told otherwise."""
 
     model: str
     llvm: str
@@ -54,6 +56,7 @@ class Cpu:
     isas: tuple[str, ...]
     logical: int
     allowed: int
+    cores: int
     quota: float | None
     usable: int
 
@@ -121,6 +124,7 @@ def _cpu() -> Cpu:
         isas=host.variants,
         logical=os.cpu_count() or 1,
         allowed=affinity_cpus(),
+        cores=fast_cores(affinity()),
         quota=quota_cpus(),
         usable=usable_threads(),
     )

@@ -19,7 +19,7 @@ def test_this_machine_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "models").mkdir()
     (tmp_path / "models/m.gguf").write_bytes(bytes(1234))
     found = machine.examine()
-    assert 1 <= found.cpu.usable <= found.cpu.allowed <= found.cpu.logical
+    assert 1 <= found.cpu.usable <= found.cpu.cores <= found.cpu.allowed <= found.cpu.logical
     assert 0 < found.memory.available <= found.memory.total
     assert found.versions["edgellm"] and found.versions["numpy"]
     models, cache, _ = found.folders

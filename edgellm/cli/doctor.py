@@ -26,12 +26,13 @@ def run(args: argparse.Namespace) -> int:
 def _fields(machine: Machine) -> list[tuple[str, str]]:
     cpu, memory = machine.cpu, machine.memory
     quota = "no quota" if cpu.quota is None else f"cgroup quota of {cpu.quota:g} cores"
+    processors = f"{cpu.allowed} of {cpu.logical} processors allowed"
     limit = "no cgroup limit" if memory.limit is None else f"cgroup limit {byte_size(memory.limit)}"
     return [
         ("cpu", f"{cpu.model} ({cpu.machine}, {cpu.llvm})"),
         ("features", " ".join(cpu.features) or "unknown"),
         ("kernels", f"{cpu.isa} (EDGELLM_ISA may be {', '.join(cpu.isas)})"),
-        ("threads", f"{cpu.usable} usable: {cpu.allowed} of {cpu.logical} allowed, {quota}"),
+        ("threads", f"{cpu.usable}: {cpu.cores} fast cores, {processors}, {quota}"),
         (
             "memory",
             f"{byte_size(memory.available)} of {byte_size(memory.total)} available, {limit}",

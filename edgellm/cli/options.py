@@ -61,7 +61,10 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         help=f"context length (default {shown})",
     )
     group.add_argument(
-        "--threads", type=int, metavar="N", help="threads of the CPU (default all it may use)"
+        "--threads",
+        type=int,
+        metavar="N",
+        help="threads of the CPU (default one for each fast core)",
     )
     add_backend_options(group)
     group.add_argument(

@@ -103,7 +103,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ones in what the model does with it (Q4_0 to Q5_1, IQ4_NL, Q2_K to Q6_K)",
     )
     parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads of the CPU (default all it may use)"
+        "--threads",
+        type=int,
+        metavar="N",
+        help="threads of the CPU (default one for each fast core)",
     )
     parser.add_argument("--force", action="store_true", help="replace OUT when it is there")
     parser.add_argument(

@@ -4,6 +4,7 @@ import math
 import os
 from pathlib import Path
 
+from edgellm.kernels.cpu.cores import fast_cores
 from edgellm.linux import CGROUP_ROOT, OWN_CGROUPS, CgroupVersion, control_groups, read_file
 
 # Version: the files that hold a quota and its period, in microseconds.
@@ -13,11 +14,16 @@ _FILES: dict[CgroupVersion, tuple[str, ...]] = {
 }
 
 
-def affinity_cpus() -> int:
+def affinity() -> set[int]:
     """Processors in the affinity mask, or all of them where there is no such thing."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return set(os.sched_getaffinity(0))
+    return set(range(os.cpu_count() or 1))
+
+
+def affinity_cpus() -> int:
+    """How many those are."""
+    return len(affinity())
 
 
 def quota_cpus(root: Path = CGROUP_ROOT, own_groups: Path = OWN_CGROUPS) -> float | None:
@@ -29,11 +35,12 @@ def quota_cpus(root: Path = CGROUP_ROOT, own_groups: Path = OWN_CGROUPS) -> floa
 def usable_threads(wanted: int | None = None) -> int:
     """Threads to run: `wanted`, but never more than the mask and the quota allow.
 
-    A quota that is not whole is rounded up: it then slows all threads a little.
+    Unless told otherwise, one for each fast core (cores.py). A quota that is not whole is rounded
+    up: it then slows all threads a little.
     """
     quota = quota_cpus()
     most = affinity_cpus() if quota is None else min(affinity_cpus(), math.ceil(quota))
-    return max(1, most if wanted is None else min(wanted, most))
+    return max(1, min(fast_cores(affinity()) if wanted is None else wanted, most))
 
 
 def _quota(version: CgroupVersion, group: Path) -> float | None:

@@ -91,7 +91,8 @@ def test_a_file_that_makes_no_sense_is_no_limit(groups: Groups, text: str) -> No
 def test_threads(
     monkeypatch: pytest.MonkeyPatch, quota: float | None, wanted: int | None, expected: int
 ) -> None:
-    monkeypatch.setattr(limits, "affinity_cpus", lambda: 8)
+    monkeypatch.setattr(limits, "affinity", lambda: set(range(8)))
+    monkeypatch.setattr(limits, "fast_cores", len)
     monkeypatch.setattr(limits, "quota_cpus", lambda: quota)
     assert usable_threads(wanted) == expected
 
