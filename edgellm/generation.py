@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from edgellm.constraints import Constraint
 from edgellm.consumer import OnlyTakes, Rows, checked
 from edgellm.detokenize import Detokenizer
+from edgellm.errors import EdgeLLMError
 from edgellm.kernels.draw import Draw
 from edgellm.sampling import LoopDetector, Sampler, Vocabulary, logprobs
 from edgellm.sequence import Sequence
@@ -220,7 +221,7 @@ class Scoring(OnlyTakes):
         return finished
 
     def abort(self) -> None:
-        self.done(RuntimeError("the scoring was aborted"))
+        self.done(EdgeLLMError("the scoring was aborted: the model was unloaded"))
 
     def fail(self, error: Exception) -> None:
         self.done(error)

@@ -67,7 +67,7 @@ def test_a_model_that_is_closed_under_a_reader_says_so() -> None:
 
     closer = threading.Thread(target=close)
     closer.start()
-    with pytest.raises(RuntimeError, match="aborted"):
+    with pytest.raises(EdgeLLMError, match="aborted"):
         next(pulled)
     closer.join()
 
