@@ -60,6 +60,10 @@ class OutOfDeviceMemory(BackendError):
     """A device has no memory for what it was given: less of it may fit."""
 
 
+class DriverFault(BackendError):
+    """A driver does not build a kernel, or computes something else with it than it says."""
+
+
 class DeviceLost(BackendError):
     """A device answers no more, and what lay there is lost: the model must be loaded again."""
 

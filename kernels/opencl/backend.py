@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from edgellm.errors import BackendError
+from edgellm.errors import BackendError, DriverFault
 from edgellm.kernels.kv import KVStorage
 from edgellm.kernels.opencl.binaries import OpenStore
-from edgellm.kernels.opencl.context import Context, DriverFault
+from edgellm.kernels.opencl.context import Context
 from edgellm.kernels.opencl.devices import describe, found, meant, memory_of, variant_of
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.ops import lower

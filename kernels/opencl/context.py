@@ -12,16 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from edgellm.errors import BackendError, OutOfDeviceMemory
+from edgellm.errors import BackendError, DriverFault, OutOfDeviceMemory
 from edgellm.kernels.opencl.binaries import Binaries, OpenStore
 from edgellm.kernels.opencl.sources import KernelKey, program_text
 from edgellm.kernels.opencl.variant import Variant, language
 
 _CONTENT_UNDEFINED = cl.mem_migration_flags.CONTENT_UNDEFINED
-
-
-class DriverFault(BackendError):
-    """A driver does not build a kernel, or computes something else with it than it says."""
 
 
 class Context:

@@ -9,9 +9,10 @@ from functools import partial
 
 import numpy as np
 
+from edgellm.errors import DriverFault
 from edgellm.kernels.formats import dequantize_rows
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.opencl.context import Context, DriverFault
+from edgellm.kernels.opencl.context import Context
 from edgellm.kernels.opencl.executable import Executable
 from edgellm.kernels.opencl.ops import lower
 from edgellm.kernels.opencl.warm_up import small_batch
