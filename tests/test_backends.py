@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from edgellm.backend_kinds import Audience, Row, backend_name
 from edgellm.backends import Backends
 from edgellm.errors import BackendError, RequestError
 from edgellm.kernels.cpu import limits
+from edgellm.kernels.cpu.private_folder import PrivateFolder
 
 
 class Fake:
@@ -88,6 +90,27 @@ def test_who_loads_is_told_of_each_kernel_and_may_end_it(monkeypatch: pytest.Mon
     with pytest.raises(RequestError, match="enough"), listeners[0].watched(leave):
         on_compile(("kernel",), 1, 3)
     on_compile(("kernel",), 2, 3)
+
+
+def test_programs_of_devices_lie_where_nobody_else_writes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opencl = pytest.importorskip("edgellm.kernels.opencl")
+    made: list[Callable[[str], PrivateFolder | None]] = []
+    monkeypatch.setattr(opencl, "OpenCLBackend", lambda store, *_, **__: made.append(store))
+    monkeypatch.setattr(kinds, "cache_dir", lambda: tmp_path)
+    notes: list[str] = []
+    kinds._make_opencl(None, None, [Audience(notes.append)])
+    (open_store,) = made
+    own, open_to_others = "a" * 24, "b" * 24
+    found = open_store(own)
+    assert found is not None and not notes
+    found.write("program", b"binary")
+    assert (tmp_path / "opencl" / own / "program").read_bytes() == b"binary"
+    (tmp_path / "opencl" / open_to_others).mkdir(mode=0o777)
+    (tmp_path / "opencl" / open_to_others).chmod(0o777)
+    assert open_store(open_to_others) is None
+    assert "built anew each time" in notes[0] and "open to others" in notes[0]
 
 
 def test_all_who_hold_a_backend_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
