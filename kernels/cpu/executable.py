@@ -34,7 +34,7 @@ class Executable:
         self._calls = plan.table
         self._waits = [*waits(plan.calls), *waits(plan.draws)]
         self.can_draw = bool(plan.draws)
-        self._scratch = aligned_bytes(team.threads * layout.SCRATCH_BYTES)
+        self._scratch = zeros((team.threads * layout.SCRATCH_BYTES,), np.uint8)
         self._parts = zeros((layout.PARTS_BYTES,), np.uint8)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
         self._step_address = self._step.ctypes.data
@@ -124,8 +124,7 @@ class Executable:
         wanted: dict[Rows, int] = {"tokens": tokens, "outputs": outputs}
         if all(wanted[kind] <= self._capacity[kind] for kind in wanted):
             return
-        # Powers of two, so that growing is rare.
-        capacity = {k: max(self._capacity[k], 1 << (n - 1).bit_length()) for k, n in wanted.items()}
+        capacity = {kind: max(self._capacity[kind], _room(n)) for kind, n in wanted.items()}
         kept = [self._plan.buffers[value] for value in self._program.outputs.values()]
         offsets, size = place(self._calls, self._waits, kept, capacity)
         arena = aligned_bytes(size)
@@ -135,6 +134,12 @@ class Executable:
         # All at once: an interrupt or a lack of memory must not leave a table of another size.
         self._capacity, self._offsets, self._arena, self._table = capacity, offsets, arena, table
         self._table_address = table.ctypes.data
+
+
+def _room(rows: int) -> int:
+    """Rows to make room for: at most a quarter more, so that growing is rare."""
+    step = max(1, 1 << rows.bit_length() >> 3)
+    return -(-rows // step) * step
 
 
 def _announce(key: tuple[str, ...], number: int, total: int) -> None:

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from edgellm.errors import BackendError
@@ -29,7 +29,8 @@ KERNEL_TYPE = ctypes.CFUNCTYPE(
 )
 
 _ROOT = Path(__file__).parent.parent
-# What machine code is made from. Packages: the compilers, and where formats take their grids.
+# What machine code is made from. Packages: the compilers, and where formats take their grids, with
+# the file that tells one version from another. Asking importlib.metadata takes 2 MB and 10 ms.
 _SOURCES = (
     "cpu/*.py",
     "cpu/ops/**/*.py",
@@ -41,7 +42,7 @@ _SOURCES = (
 )
 # Of those, what only writes formats.
 _WRITERS = ("formats/*_write.py", "formats/rounding.py", "formats/search.py")
-_PACKAGES = ("numba", "llvmlite", "gguf")
+_PACKAGES = {"numba": "_version.py", "llvmlite": "_version.py", "gguf": "quants.py"}
 _log = logging.getLogger("edgellm")
 
 
@@ -60,9 +61,19 @@ def cache_key(root: Path = _ROOT) -> str:
         body = path.read_bytes()
         digest.update(f"{path.relative_to(root).as_posix()} {len(body)} ".encode())
         digest.update(body)
-    for word in (*map(version, _PACKAGES), sys.version, target_identity()):
+    for package, name in _PACKAGES.items():
+        digest.update(_package_file(package, name))
+    for word in (sys.version, target_identity()):
         digest.update(f"{word}\n".encode())
     return digest.hexdigest()[:24]
+
+
+def _package_file(package: str, name: str) -> bytes:
+    """A file of an installed package, which is not imported."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise BackendError(f"the package {package} is missing: install edgellm again")
+    return Path(spec.origin).with_name(name).read_bytes()
 
 
 def _checksum(key: KernelKey, body: bytes) -> bytes:
