@@ -29,7 +29,7 @@ from tests.kernels.cpu.programs import (
     streams,
 )
 
-TIGHT = 1e-5  # of the largest number of a row, or of 1
+TIGHT = 2e-5  # of the largest number of a row, or of 1: parts of a sum may be 20 times that
 INT8 = 1e-2  # of the norm of a row: what is left of activations as int8
 
 
