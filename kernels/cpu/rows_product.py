@@ -42,8 +42,6 @@ def make_rows_product(element: str, most: int, columns: int, lanes: int) -> Any:
         each = [(r, v) for r in range(rows) for v in range(vectors)]
         places = {(r, v): e.at(targets[r], 4 * lanes * v) for r, v in each}
         accs = {key: cgutils.alloca_once_value(b, zero) for key in each}
-        for acc in accs.values():
-            b.store(zero, acc)
         with b.if_then(b.icmp_signed("!=", keep, I64(0))):
             for key, acc in accs.items():
                 b.store(e.load(places[key], e.floats_type, 4), acc)
@@ -68,7 +66,9 @@ def make_rows_product(element: str, most: int, columns: int, lanes: int) -> Any:
         function = b.module.globals.get(name)
         if function is None:
             function = ir.Function(b.module, signature, name)
-            function.linkage = "linkonce_odr"  # one for all callers
+            # One for all callers: in each of them so many loops would hide from the optimiser that
+            # nothing can be raised.
+            function.linkage = "linkonce_odr"
             function.attributes.add("noinline")
             define(function)
         b.call(function, arguments)
@@ -76,7 +76,7 @@ def make_rows_product(element: str, most: int, columns: int, lanes: int) -> Any:
     def define(function: Any) -> None:
         rows, *arguments = function.args
         b = ir.IRBuilder(function.append_basic_block())
-        others = function.append_basic_block()
+        others = function.append_basic_block()  # of no number of rows that is allowed
         switch = b.switch(rows, others)
         for count in range(1, most + 1):
             block = function.append_basic_block()
