@@ -69,6 +69,7 @@ class Engine:
         self._consumers = Consumers()
         self._seq_ids = count()
         self._waits_for_pins = False
+        self._is_closed = False
         self.is_lost = False  # whether what the backend held is gone, and no step succeeds
         self.last_worked = 0.0  # when the last step ended, on the clock of time.monotonic
         self._steps = 0
@@ -87,8 +88,12 @@ class Engine:
     def add(self, consumer: Consumer, *followers: Consumer) -> None:
         """Queues the consumer's sequence; one that cannot run makes the consumer fail.
 
-        followers: want the same prompt answered, and begin as forks when it is computed.
+        followers: want the same prompt answered, and begin as forks when it is computed. Who comes
+        when the engine is closed already is aborted like those that were there.
         """
+        if self._is_closed:
+            consumers.abort([consumer, *followers])
+            return
         sequence = consumer.sequence
         sequence.seq_id = next(self._seq_ids)
         self._consumers.enter(consumer, followers)
@@ -191,6 +196,7 @@ class Engine:
 
     def close(self) -> None:
         """Ends all sequences and gives back what the backend holds."""
+        self._is_closed = True
         self._abort(self._consumers)
         self._guessing.close()
         self._runner.close()

@@ -210,6 +210,16 @@ def test_abort_ends_running_and_waiting_answers() -> None:
     assert "".join(e.text for e in outbox if isinstance(e, TokenEvent)) == "xxx"
 
 
+def test_who_comes_to_a_closed_engine_does_not_wait_for_it() -> None:
+    """As one that is unloaded between a request's check and its turn."""
+    engine = make_engine(MockModel(says("late")))
+    engine.close()
+    made = [generation(index=index) for index in range(2)]
+    engine.add(*(answer for answer, _ in made))
+    assert not engine.has_work
+    assert [outbox[-1].finish_reason for _, outbox in made] == ["abort"] * 2  # type: ignore[union-attr]
+
+
 def test_a_prompt_that_does_not_fit_fails_alone() -> None:
     engine = make_engine(MockModel(says("ok")))
     long, failed = generation(b"p" * 64)
