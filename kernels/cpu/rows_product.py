@@ -5,6 +5,7 @@ element has the same bits whichever rows it is computed with.
 Imported only when something has to be compiled.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -13,23 +14,99 @@ from numba.core import cgutils, types
 from edgellm.kernels.cpu.emit import Emit
 from edgellm.kernels.cpu.halves import widen
 from edgellm.kernels.cpu.layout import LINE
-from edgellm.kernels.cpu.vectors import F32, I16, I64, fixed_intrinsic, prefetch
+from edgellm.kernels.cpu.vectors import (
+    F32,
+    I8,
+    I16,
+    I64,
+    fixed_intrinsic,
+    prefetch,
+    splat_scalar,
+)
+from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES, SCALED
 
-ELEMENT_BYTES = {"f32": 4, "f16": 2}
-_ELEMENTS = {"f32": F32, "f16": I16}
+# rows(e, columns, matrix, stride, ahead, count, use): calls use(i, vectors) in a loop over `count`
+# rows of a matrix, with row i as float32, and asks for that of `ahead`.
+Rows = Callable[[Emit, int, Any, Any, Any, Any, Callable[[Any, list[Any]], None]], None]
 
 
-def make_rows_product(element: str, most: int, columns: int, lanes: int) -> Any:
+def _floats(kind: ir.Type, size: int) -> Rows:
+    """Rows of floats, `stride` bytes apart."""
+
+    def rows(
+        e: Emit, columns: int, matrix: Any, stride: Any, ahead: Any, count: Any,
+        use: Callable[[Any, list[Any]], None],
+    ) -> None:  # fmt: skip
+        b, vector = e.b, ir.VectorType(kind, e.lanes)
+        with cgutils.for_range(b, count) as loop:
+            offset = b.mul(loop.index, stride)
+            row, later = b.add(matrix, offset), b.add(ahead, offset)
+            for line in range(0, columns * size, LINE):
+                prefetch(b, e.at(later, line), 1)
+            starts = range(0, columns * size, e.lanes * size)
+            loaded = [e.load(e.at(row, at), vector, size) for at in starts]
+            use(loop.index, loaded if kind is F32 else [widen(b, x, e.isa) for x in loaded])
+
+    return rows
+
+
+def _bytes_times(e: Emit, place: Any, scales: list[Any]) -> list[Any]:
+    """int8 as float32 times their scales, as many vectors as there are."""
+    kind, vectors = ir.VectorType(I8, e.lanes), []
+    for v, scale in enumerate(scales):
+        wide = e.b.sext(e.load(e.at(place, e.lanes * v), kind), e.dwords_type)
+        vectors.append(e.b.fmul(e.to_float(wide), scale))
+    return vectors
+
+
+def _q8_0_keys(
+    e: Emit, columns: int, matrix: Any, stride: Any, ahead: Any, count: Any,
+    use: Callable[[Any, list[Any]], None],
+) -> None:  # fmt: skip
+    """For each SCALED dimensions the slots' scales and then their integers; see ops/cache.py."""
+    b, halves = e.b, ir.VectorType(I16, e.lanes)
+    group_bytes = BLOCK_SIZE * CACHE_TYPES["q8_0"].bytes_per_32
+    with cgutils.for_range(b, b.udiv(count, I64(SCALED))) as groups:
+        offset = b.mul(groups.index, I64(group_bytes))
+        group, later = b.add(matrix, offset), b.add(ahead, offset)
+        starts = range(0, 2 * columns, 2 * e.lanes)
+        scales = [widen(b, e.load(e.at(group, at), halves, 2), e.isa) for at in starts]
+        with cgutils.for_range(b, I64(SCALED)) as loop:
+            prefetch(b, b.add(later, b.mul(loop.index, I64(group_bytes // SCALED))), 1)
+            place = b.add(e.at(group, 2 * columns), b.mul(loop.index, I64(columns)))
+            i = b.add(b.mul(groups.index, I64(SCALED)), loop.index)
+            use(i, _bytes_times(e, place, scales))
+
+
+def _q8_0_values(
+    e: Emit, columns: int, matrix: Any, stride: Any, ahead: Any, count: Any,
+    use: Callable[[Any, list[Any]], None],
+) -> None:  # fmt: skip
+    """Blocks of a scale and its integers, those of a row `stride` bytes behind those before."""
+    b = e.b
+    with cgutils.for_range(b, count) as loop:
+        offset = b.mul(loop.index, stride)
+        row = b.add(matrix, offset)
+        prefetch(b, b.add(ahead, offset), 1)
+        scale = splat_scalar(b, widen(b, e.load(row, I16, 2), e.isa), e.lanes)
+        use(loop.index, _bytes_times(e, e.at(row, 2), [scale] * (columns // e.lanes)))
+
+
+# By type of the cache: blocks that are multiplied as they lie.
+KEY_ROWS: dict[str, Rows] = {"f32": _floats(F32, 4), "f16": _floats(I16, 2), "q8_0": _q8_0_keys}
+VALUE_ROWS: dict[str, Rows] = {**KEY_ROWS, "q8_0": _q8_0_values}
+
+
+def make_rows_product(name: str, read: Rows, most: int, columns: int, lanes: int) -> Any:
     """product(rows, a, a_at, out, out_at, matrix, stride, count, keep, ahead), 1 <= rows <= most.
 
     a, out: addresses of tables of `rows` addresses, to each of which a_at (out_at) bytes are
     added: of `count` float32, and of `columns` float32 that are added to when keep is not 0.
-    matrix: address of row 0; rows of `columns` elements lie `stride` bytes apart. ahead: a matrix
-    like it that will be read next; it is asked for row by row. lanes: elements of a vector, which
-    change no bit.
+    matrix: address of row 0; read: how its rows lie, of `columns` numbers, `stride` bytes apart
+    where that is not fixed. ahead: a matrix like it that will be read next; it is asked for row by
+    row. name: of all that, for the code. lanes: numbers of a vector, which change no bit.
     """
-    kind = ir.VectorType(_ELEMENTS[element], lanes)
-    size, vectors = ELEMENT_BYTES[element], columns // lanes
+    vectors = columns // lanes
 
     def of_rows(
         b: Any, rows: int, a: Any, a_at: Any, out: Any, out_at: Any,
@@ -45,27 +122,24 @@ def make_rows_product(element: str, most: int, columns: int, lanes: int) -> Any:
         with b.if_then(b.icmp_signed("!=", keep, I64(0))):
             for key, acc in accs.items():
                 b.store(e.load(places[key], e.floats_type, 4), acc)
-        with cgutils.for_range(b, count) as loop:
-            offset = b.mul(loop.index, stride)
-            row, later = b.add(matrix, offset), b.add(ahead, offset)
-            for line in range(0, columns * size, LINE):
-                prefetch(b, e.at(later, line), 1)
-            loaded = [e.load(e.at(row, lanes * size * v), kind, size) for v in range(vectors)]
-            wide = loaded if element == "f32" else [widen(b, x, e.isa) for x in loaded]
-            at = b.mul(loop.index, I64(4))
+
+        def use(i: Any, row: list[Any]) -> None:
+            at = b.mul(i, I64(4))
             for r in range(rows):
                 factor = e.splat_load(b.add(sources[r], at), F32)
                 for v in range(vectors):
-                    b.store(e.fma(factor, wide[v], b.load(accs[r, v])), accs[r, v])
+                    b.store(e.fma(factor, row[v], b.load(accs[r, v])), accs[r, v])
+
+        read(e, columns, matrix, stride, ahead, count, use)
         for key, acc in accs.items():
             e.store(places[key], b.load(acc), 4)
 
     def body(b: Any, *arguments: Any) -> None:
         signature = ir.FunctionType(ir.VoidType(), [I64] * 10)
-        name = f"rows_product_{element}_{most}_{columns}_{lanes}"
-        function = b.module.globals.get(name)
+        symbol = f"rows_product_{name}_{most}_{columns}_{lanes}"
+        function = b.module.globals.get(symbol)
         if function is None:
-            function = ir.Function(b.module, signature, name)
+            function = ir.Function(b.module, signature, symbol)
             # One for all callers: in each of them so many loops would hide from the optimiser that
             # nothing can be raised.
             function.linkage = "linkonce_odr"

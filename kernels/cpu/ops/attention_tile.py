@@ -14,7 +14,7 @@ from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import LINE, MAX_HEAD_DIM, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.cache import LAYOUTS
 from edgellm.kernels.cpu.ops.common import f32, i32, inline, tanh
-from edgellm.kernels.cpu.rows_product import make_rows_product
+from edgellm.kernels.cpu.rows_product import KEY_ROWS, VALUE_ROWS, make_rows_product
 from edgellm.kernels.cpu.simd import fma, max_lanes, maximum, pointer, splat_f32, sum_lanes
 from edgellm.kernels.cpu.vector_memory import (
     load_f32,
@@ -119,15 +119,15 @@ def make_tile(key_type, value_type):
     keys_lie, values_lie = LAYOUTS[key_type], LAYOUTS[key_type if from_keys else value_type]
     widen_keys, widen_values = keys_lie.widen_keys, values_lie.widen_values
     k_per_32, v_per_32 = keys_lie.bytes_per_32, values_lie.bytes_per_32
-    k_bytes, v_bytes = k_per_32 // 32, v_per_32 // 32  # of an element that is read directly
-    k_direct, v_direct = keys_lie.is_direct, values_lie.is_direct
-    wide_product = make_rows_product("f32", MANY, COLUMNS, WIDE)
+    k_direct, v_direct = key_type in KEY_ROWS, value_type in VALUE_ROWS
+    wide_product = make_rows_product("f32", KEY_ROWS["f32"], MANY, COLUMNS, WIDE)
+    wide_narrow = make_rows_product("f32", KEY_ROWS["f32"], 1, NARROW, NARROW)
     k_product = v_product = wide_product
     if k_direct:
-        k_product = make_rows_product(key_type, MANY, COLUMNS, WIDE)
-    if v_direct and not from_keys:
-        v_product = make_rows_product(value_type, MANY, COLUMNS, WIDE)
-    wide_narrow = make_rows_product("f32", 1, NARROW, NARROW)
+        k_product = make_rows_product(f"{key_type}_keys", KEY_ROWS[key_type], MANY, COLUMNS, WIDE)
+    if v_direct:
+        rows = VALUE_ROWS[value_type]
+        v_product = make_rows_product(f"{value_type}_values", rows, MANY, COLUMNS, WIDE)
 
     @inline
     def rows_alike(scratch, rows, row, begin):
@@ -145,10 +145,10 @@ def make_tile(key_type, value_type):
         return count
 
     @inline
-    def values_of_block(product, scratch, rows, begin, matrix, row_bytes, element, width, ahead):
+    def values_of_block(product, scratch, rows, begin, matrix, row_bytes, per_32, width, ahead):
         """Adds the block of keys [begin, begin + BLOCK_SIZE) of the tile to all outputs.
 
-        Columns beyond the last whole COLUMNS are left to the caller.
+        per_32: bytes of 32 numbers. Columns beyond the last whole COLUMNS are left to the caller.
         """
         lows, highs = pointer(scratch + LOWS_AT, np.int64), pointer(scratch + HIGHS_AT, np.int64)
         row = 0
@@ -160,7 +160,7 @@ def make_tile(key_type, value_type):
                 scores, outputs = SCORE_ROWS_AT + 8 * row, OUTPUT_ROWS_AT + 8 * row
                 keep = 0 if low == lows[row] else 1
                 for i in range(0, width // COLUMNS * COLUMNS, COLUMNS):
-                    at = skipped + i * element
+                    at = skipped + i // COLUMNS * per_32
                     product(
                         count, scratch + scores, 4 * low, scratch + outputs, 4 * i,
                         matrix + at, row_bytes, high - low, keep, ahead + at,
@@ -225,8 +225,7 @@ def make_tile(key_type, value_type):
             )
             at = 4 * (begin + n) * BLOCK_SIZE
             if is_direct and k_direct:
-                row_bytes = BLOCK_SIZE * k_bytes
-                scores_of_block(k_product, scratch, rows, matrix, row_bytes, head_dim, at, ahead)
+                scores_of_block(k_product, scratch, rows, matrix, k_per_32, head_dim, at, ahead)
             else:
                 ask_for_block(ahead, k_size)
                 widen_keys(matrix, wide, head_dim)
@@ -250,10 +249,10 @@ def make_tile(key_type, value_type):
                 k_at, k_step, v_at, v_step, table, blocks, begin, end, n + BLOCKS_AHEAD
             )
             at = (begin + n - (end - begin)) * BLOCK_SIZE
-            if is_direct and v_direct and not from_keys:
-                row_bytes = value_dim * v_bytes
+            if is_direct and v_direct:
+                row_bytes = value_dim // 32 * v_per_32
                 values_of_block(
-                    v_product, scratch, rows, at, matrix, row_bytes, v_bytes, value_dim, ahead
+                    v_product, scratch, rows, at, matrix, row_bytes, v_per_32, value_dim, ahead
                 )
                 continue
             ask_for_block(ahead, v_size)
@@ -262,7 +261,7 @@ def make_tile(key_type, value_type):
                 turn(turned, wide, value_dim, padded)
             else:
                 widen_values(matrix, wide, value_dim, padded)
-            values_of_block(wide_product, scratch, rows, at, wide, 4 * padded, 4, padded, wide)
+            values_of_block(wide_product, scratch, rows, at, wide, 4 * padded, 128, padded, wide)
             rest_of_block(scratch, rows, at, wide, 4 * padded, padded)
 
     return tile

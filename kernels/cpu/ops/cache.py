@@ -41,7 +41,7 @@ SCALES = 2 * BLOCK_SIZE  # bytes of the scales of 32 dimensions of a block's key
 class Layout:
     """One cache type. Widths are those of a head.
 
-    bytes_per_32: of 32 numbers. is_direct: a block can be multiplied as it lies.
+    bytes_per_32: of 32 numbers.
     store_key(x, block, slot, width), store_value(x, block, slot, width): from `width` float32 at
     address x into a head's part of a block. widen_keys(block, target, width): to float32 rows of
     32 slots, one for each dimension. widen_values(block, target, width, padded): to rows of
@@ -49,7 +49,6 @@ class Layout:
     """
 
     bytes_per_32: int
-    is_direct: bool
     store_key: Callable[..., None]
     store_value: Callable[..., None]
     widen_keys: Callable[..., None]
@@ -92,7 +91,7 @@ def _floats(name, load, load_head, store, store_head, store_one):
                 else:
                     store_f32(out, load_head(place, width - i))
 
-    return Layout(per_32, True, store_key, store_value, widen_keys, widen_values)
+    return Layout(per_32, store_key, store_value, widen_keys, widen_values)
 
 
 @inline
@@ -180,7 +179,7 @@ def _q8_0():
                 for i in range(0, SCALED, 8):
                     store_f32(out + 4 * i, load_i8(place + 2 + i) * scale)
 
-    return Layout(per_32, False, store_key, store_value, widen_keys, widen_values)
+    return Layout(per_32, store_key, store_value, widen_keys, widen_values)
 
 
 def _q4_0():
@@ -229,7 +228,7 @@ def _q4_0():
                     store_f32(out + 4 * i, (load_low_nibbles(codes) - eight) * scale)
                     store_f32(out + 4 * (pairs + i), (load_high_nibbles(codes) - eight) * scale)
 
-    return Layout(per_32, False, store_key, store_value, widen_keys, widen_values)
+    return Layout(per_32, store_key, store_value, widen_keys, widen_values)
 
 
 LAYOUTS = {
