@@ -18,17 +18,45 @@ from edgellm.errors import EdgeLLMError
 
 T = TypeVar("T")
 Action = Callable[[], None]
-Inbox = queue.SimpleQueue[Action | None]  # None ends the thread
 
 _log = logging.getLogger("edgellm")
+
+
+class Inbox:
+    """Actions from any thread, for one that takes them. What was there when it closed is taken."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Action | None] = queue.SimpleQueue()  # None is the end
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def put(self, action: Action) -> None:
+        """EdgeLLMError when it is closed."""
+        with self._lock:
+            if self._is_closed:
+                raise EdgeLLMError("the engine is closed: load the model again")
+            self._queue.put(action)
+
+    def close(self) -> None:
+        """May be called again."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._queue.put(None)
+
+    def take(self, wait: bool) -> Iterator[Action | None]:
+        """All that is there, and None as the end; with `wait` at least one."""
+        if wait:
+            yield self._queue.get()
+        while not self._queue.empty():
+            yield self._queue.get()
 
 
 class EngineThread:
     """Runs engines in a thread of its own; ends with `close` or when nobody holds it any more."""
 
     def __init__(self) -> None:
-        inbox: Inbox = queue.SimpleQueue()
-        self._inbox = inbox
+        self._inbox = inbox = Inbox()
         self._engines: list[Engine] = []
         self._after: list[Action] = []
         thread = threading.Thread(
@@ -45,8 +73,6 @@ class EngineThread:
 
         EdgeLLMError when the thread has ended.
         """
-        if not self._stop.alive:
-            raise EdgeLLMError("the engine is closed: load the model again")
         self._inbox.put(action)
 
     def ask(self, action: Callable[[], T]) -> T:
@@ -54,10 +80,8 @@ class EngineThread:
         answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
         self.post(partial(_answer, action, answer))
         while True:
-            with suppress(queue.Empty):
+            with suppress(queue.Empty):  # waits in turns, as Windows interrupts no other wait
                 return answer.get(timeout=1.0)()
-            if not self._stop.alive:
-                raise EdgeLLMError("the engine is closed: load the model again")
 
     def after_step(self, action: Action) -> None:
         """Calls `action` once the step or the action that this thread is in is over.
@@ -89,7 +113,7 @@ def _run(inbox: Inbox, engines: list[Engine], after: list[Action]) -> None:
         busy = any(engine.can_step for engine in engines)
         if not busy:
             _check(engines)
-        for action in _pending(inbox, wait=not busy):
+        for action in inbox.take(wait=not busy):
             if action is None:
                 for engine in engines:
                     engine.close()
@@ -129,14 +153,6 @@ def _raise(error: Exception) -> NoReturn:
     raise error
 
 
-def _pending(inbox: Inbox, wait: bool) -> Iterator[Action | None]:
-    """All that lies in the inbox, which nobody else reads; with `wait` at least one."""
-    if wait:
-        yield inbox.get()
-    while not inbox.empty():
-        yield inbox.get()
-
-
 def _check(engines: list[Engine]) -> None:
     for engine in engines:
         try:
@@ -146,6 +162,6 @@ def _check(engines: list[Engine]) -> None:
 
 
 def _stop(inbox: Inbox, thread: threading.Thread) -> None:
-    inbox.put(None)
+    inbox.close()
     if thread is not threading.current_thread():
         thread.join()

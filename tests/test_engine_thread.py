@@ -1,11 +1,12 @@
 """The thread of engines: turns, actions, its idleness and its end."""
 
+import queue
 import threading
 from typing import Any
 
 import pytest
 
-from edgellm.engine_thread import EngineThread
+from edgellm.engine_thread import EngineThread, Inbox
 from edgellm.errors import EdgeLLMError
 from edgellm.types import TokenEvent
 from tests.mock_model import LONG, MockModel, Outbox, endless, generation, make_engine, says
@@ -53,6 +54,34 @@ def test_an_action_that_fails_does_not_end_the_thread(
     running.post(done.set)
     assert done.wait(PATIENCE)
     assert "inbox" in caplog.text
+
+
+def test_what_is_being_posted_comes_before_the_end() -> None:
+    inbox, done = Inbox(), list[str]()
+    waiting: queue.SimpleQueue[Any] = inbox._queue
+    closing = threading.Thread(target=inbox.close)
+
+    class Slow:
+        """Lets somebody close the inbox while an action goes in."""
+
+        def put(self, action: Any) -> None:
+            if action is not None:
+                closing.start()
+                closing.join(0.1)
+            waiting.put(action)
+
+    inbox._queue = Slow()  # type: ignore[assignment]
+    inbox.put(lambda: done.append("done"))
+    closing.join(PATIENCE)
+    inbox._queue = waiting
+    action, end = inbox.take(wait=True)
+    assert action is not None and end is None
+    action()
+    assert done == ["done"]
+    with pytest.raises(EdgeLLMError, match="closed"):
+        inbox.put(lambda: None)
+    inbox.close()
+    assert list(inbox.take(wait=False)) == []
 
 
 def test_an_idle_engine_uses_no_processor_time(running: EngineThread) -> None:
