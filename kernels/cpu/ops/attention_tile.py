@@ -14,7 +14,7 @@ from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.layout import LINE, MAX_HEAD_DIM, SCRATCH_BYTES
 from edgellm.kernels.cpu.ops.cache import LAYOUTS
 from edgellm.kernels.cpu.ops.common import f32, i32, inline, tanh
-from edgellm.kernels.cpu.rows_product import KEY_ROWS, VALUE_ROWS, make_rows_product
+from edgellm.kernels.cpu.rows_product import KEY_ROWS, PER_LOOP, VALUE_ROWS, make_rows_product
 from edgellm.kernels.cpu.simd import fma, max_lanes, maximum, pointer, splat_f32, sum_lanes
 from edgellm.kernels.cpu.vector_memory import (
     load_f32,
@@ -31,7 +31,7 @@ WIDE = wide_lanes()
 TILE_BLOCKS = ATTENTION_TILE // BLOCK_SIZE
 COLUMNS = BLOCK_SIZE  # of one inner loop: the keys of a block, or as many numbers of a value
 # Rows of one inner loop, at most: half of the registers hold its sums.
-MANY = max(1, host_isa().registers_of(WIDE) // 2 // (COLUMNS // WIDE))
+MANY = host_isa().registers_of(WIDE) // 2 // PER_LOOP
 DIRECT_ROWS = 2 * MANY  # up to here blocks are read as they are, above they are widened once
 BLOCKS_AHEAD = 2  # how many blocks are read between asking for one and reading it
 MINUS_INFINITY = np.float32(-np.inf)
