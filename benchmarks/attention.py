@@ -11,10 +11,9 @@ of the same bytes by the same threads, in turns. The shape is by default that of
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable
 
 import numpy as np
+from products import seconds
 
 from edgellm.config import cache_dir
 from edgellm.kernels.batch import Batch
@@ -64,12 +63,6 @@ def step(depth: int, count: int, table: np.ndarray) -> Batch:
         state_slots=np.zeros(1, np.int32),
         logits_rows=np.array([count - 1], np.int32),
     )
-
-
-def seconds(run: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
 
 
 def measure(a: argparse.Namespace, backend: CpuBackend, depth: int, count: int) -> None:

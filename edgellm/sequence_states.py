@@ -63,13 +63,10 @@ class SequenceStates:
     def release(self, sequence: Sequence, node: Node | None) -> None:
         """Lets go of a sequence's slots. node: that of all that is computed of it, if any."""
         self._forget_saved(sequence)
-        if sequence.state_slot is None:
-            return
-        if node is not None:
+        if node is not None and sequence.state_slot is not None:
             self._tree.keep_state(node, sequence.state_slot)
-        else:
-            self._pool.free([sequence.state_slot])
-        sequence.state_slot = None
+            sequence.state_slot = None
+        self.forget(sequence)
 
     def forget(self, sequence: Sequence) -> None:
         """The state is that of no tokens that anybody could begin with."""

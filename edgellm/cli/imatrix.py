@@ -32,12 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--chunks", type=int, metavar="N", help="read only the first N chunks")
     parser.add_argument("--backend", default="cpu", metavar="NAME", help="cpu or reference")
-    parser.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help="threads of the CPU (default one for each fast core)",
-    )
+    options.add_threads(parser)
     parser.add_argument("--force", action="store_true", help="replace OUT when it is there")
     parser.add_argument("--json", action="store_true", help="report as one JSON object")
 

@@ -60,12 +60,7 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         metavar="TOKENS",
         help=f"context length (default {shown})",
     )
-    group.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help="threads of the CPU (default one for each fast core)",
-    )
+    add_threads(group)
     add_backend_options(group)
     group.add_argument(
         "--memory", type=size, metavar="SIZE", help="most for weights and cache, such as 4G"
@@ -88,6 +83,16 @@ def add_load_options(parser: argparse.ArgumentParser, context: int | None = None
         metavar="FILE[:SCALE]",
         help="a LoRA adapter or control vector (GGUF), and how much of it (default 1); "
         "may be given several times",
+    )
+
+
+def add_threads(group: argparse._ActionsContainer) -> None:
+    """--threads, for all that computes on the processor."""
+    group.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="threads of the CPU (default one for each fast core)",
     )
 
 

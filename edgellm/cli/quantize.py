@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgellm.backends import Backends
 from edgellm.cli.ending import leaves_nothing
-from edgellm.cli.options import read_text, size
+from edgellm.cli.options import add_threads, read_text, size
 from edgellm.cli.output import print_json
 from edgellm.cli.progress import named_bar
 from edgellm.cli.quantize_methods import compensable, moved_scales
@@ -102,12 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a text: matrices are rounded so that later weights make up for the errors of earlier "
         "ones in what the model does with it (Q4_0 to Q5_1, IQ4_NL, Q2_K to Q6_K)",
     )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help="threads of the CPU (default one for each fast core)",
-    )
+    add_threads(parser)
     parser.add_argument("--force", action="store_true", help="replace OUT when it is there")
     parser.add_argument(
         "--dry-run", action="store_true", help="write nothing; list types and sizes"

@@ -1,18 +1,17 @@
 """Threads meet after each op that says so, also where there are more of them than processors."""
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
 
-from edgellm.kernels.cpu import layout, limits, team
+from edgellm.kernels.cpu import layout
 from edgellm.kernels.cpu.atomics import atomic_add
 from edgellm.kernels.cpu.objects import Library
 from edgellm.kernels.cpu.ops import KERNELS
-from edgellm.kernels.cpu.pace import Pace
 from edgellm.kernels.cpu.simd import offset, pointer
 from edgellm.kernels.cpu.team import Team
+from tests.kernels.cpu.crowd import allow_crowd
 
 COUNT = ("count",)
 LINE_WORDS = layout.LINE // 8
@@ -48,9 +47,7 @@ def library() -> Library:
 def test_nobody_goes_on_before_all_are_there(
     library: Library, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "affinity_cpus", lambda: 8)
-    monkeypatch.setattr(limits, "quota_cpus", lambda: None)
-    monkeypatch.setattr(team, "Pace", partial(Pace, waited=lambda: None))  # all threads, always
+    allow_crowd(monkeypatch)
     lines = np.zeros((threads, LINE_WORDS), np.int64)
     step = np.zeros(layout.STEP_WORDS, np.int64)
     made, runs = Team(library, threads), 0

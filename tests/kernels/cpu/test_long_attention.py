@@ -1,16 +1,15 @@
 """Long contexts of few sequences: threads share out the keys of one row, and the bits stay."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 import numpy as np
 import pytest
 
 from edgellm.config import cache_dir
-from edgellm.kernels.cpu import CpuBackend, layout, limits, team
-from edgellm.kernels.cpu.pace import Pace
+from edgellm.kernels.cpu import CpuBackend, layout
 from edgellm.kernels.ops import Builder
 from edgellm.kernels.program import ATTENTION_TILE, Program
+from tests.kernels.cpu.crowd import allow_crowd
 from tests.kernels.cpu.programs import (
     VOCABULARY,
     Array,
@@ -30,9 +29,7 @@ NEW = (1, 2, 5, 40)  # tokens of the steps after the prompt
 def teams() -> Iterator[Mapping[int, CpuBackend]]:
     """By threads, which may be more than the machine has processors."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "affinity_cpus", lambda: 8)
-        patch.setattr(limits, "quota_cpus", lambda: None)
-        patch.setattr(team, "Pace", partial(Pace, waited=lambda: None))  # all threads, always
+        allow_crowd(patch)
         made = {threads: CpuBackend(cache_dir(), threads) for threads in (1, 2, 3)}
         assert [backend.threads for backend in made.values()] == [1, 2, 3]
         for backend in made.values():  # a team is made when the first program is loaded
