@@ -60,7 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernels.cpu", "kernels.opencl", "kernels.reference"),
     ("kernels.ops", "kernels.split"),
     ("kernels.program", "kernels.batch", "kernels.kv", "kernels.small_pages", "kernels.draw"),
-    ("kernels.formats",),
+    ("kernels.formats", "kernels.seals"),
     ("kernels", "gguf_loader", "types", "holes", "config"),
     ("sampling_params",),
     ("sampling_kinds",),
@@ -95,6 +95,7 @@ ONLY = {
     "kernels.draw": set(),
     "kernels.kv": {"errors"},
     "kernels.small_pages": set(),
+    "kernels.seals": set(),
     "kernels.reference": {
         "kernels.formats",
         "kernels.ops",
@@ -113,6 +114,7 @@ ONLY = {
         "kernels.draw",
         "kernels.kv",
         "kernels.small_pages",
+        "kernels.seals",
         "errors",
         "linux",
     },
@@ -123,6 +125,7 @@ ONLY = {
         "kernels.batch",
         "kernels.draw",
         "kernels.kv",
+        "kernels.seals",
         "errors",
     },
 }

@@ -20,6 +20,7 @@ from edgellm.errors import BackendError
 from edgellm.kernels.cpu.image import CAN_FLATTEN, Image, Mapping, flatten
 from edgellm.kernels.cpu.isa import target_identity
 from edgellm.kernels.cpu.private_folder import PrivateFolder
+from edgellm.kernels.seals import sealed, unsealed
 
 KernelKey = tuple[str, ...]  # name, then what it is specialised for
 Progress = Callable[[KernelKey, int, int], None]  # about to compile key, number i of n
@@ -76,11 +77,6 @@ def _package_file(package: str, name: str) -> bytes:
     return Path(spec.origin).with_name(name).read_bytes()
 
 
-def _checksum(key: KernelKey, body: bytes) -> bytes:
-    """The last 32 bytes of a stored object; of its name, too, so that none stands for another."""
-    return hashlib.sha256(symbol(key).encode() + body).digest()
-
-
 class Library:
     """Loaded kernels by key. Keep it alive as long as their addresses are used.
 
@@ -110,10 +106,8 @@ class Library:
 
     def _stored(self, key: KernelKey) -> bytes | None:
         """The stored object, unless it is missing, cut short or damaged."""
-        data = self._folder and self._folder.read(f"{symbol(key)}.code")
-        if not data or data[-32:] != _checksum(key, data[:-32]):
-            return None
-        return data[:-32]
+        data = self._folder.read(f"{symbol(key)}.code") if self._folder else None
+        return unsealed(symbol(key), data)
 
     def _make(self, missing: list[KernelKey]) -> None:
         """Compiles, checks and stores kernels, each before the next: an interrupt loses one."""
@@ -141,7 +135,7 @@ class Library:
         if self._folder is None:
             return
         try:
-            self._folder.write(f"{symbol(key)}.code", body + _checksum(key, body))
+            self._folder.write(f"{symbol(key)}.code", sealed(symbol(key), body))
         except OSError as error:
             _log.warning("the kernel cache cannot be written (%s): it is not used", error)
             self._folder = None

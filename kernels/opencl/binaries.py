@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import pyopencl as cl
 from pyopencl import characterize
 
+from edgellm.kernels.seals import sealed, unsealed
+
 _log = logging.getLogger("edgellm")
-_DIGEST = 32  # bytes in front of what is stored
 
 
 class Store(Protocol):
@@ -47,11 +48,11 @@ class Binaries:
 
     def _stored(self, name: str, options: Sequence[str]) -> Any | None:
         """None where there is none, or none that is whole and that the driver takes."""
-        data = self._store and self._store.read(name)
-        if not data or sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+        binary = unsealed(name, self._store.read(name)) if self._store else None
+        if binary is None:
             return None
         with suppress(cl.Error):
-            program = cl.Program(self._context, [self._device], [data[_DIGEST:]])
+            program = cl.Program(self._context, [self._device], [binary])
             return _build(program, options)
         return None
 
@@ -64,7 +65,7 @@ class Binaries:
         if self._store is not None:
             (binary,) = program.get_info(cl.program_info.BINARIES)
             try:
-                self._store.write(name, sha256(binary).digest() + binary)
+                self._store.write(name, sealed(name, binary))
             except OSError as error:
                 _log.warning("built kernels cannot be stored (%s): they are built anew", error)
                 self._store = None
