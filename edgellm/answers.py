@@ -29,36 +29,53 @@ def consumers(
 
     RequestError for what this model cannot do or hold to, ContextOverflow for a long prompt.
     """
-    prompt = _prompt_ids(_generating(model), request)
-    params, context = resolve(request.params, model.info.sampling), model.info.context_length
-    if len(prompt) >= context:  # also said by the scheduler, but here before any thread
-        raise ContextOverflow(len(prompt), context)
-    most = model.engine.most_kept_tokens
-    if request.keep_prompt and len(prompt) > most:
-        raise RequestError(
-            f"the prompt has {len(prompt)} tokens: this cache can keep {most}; keep fewer, or load "
-            "the model with more memory or fewer tokens of context",
-            "keep_prompt",
-        )
-    room = context - len(prompt)
-    sequence = Sequence(
-        0,
-        prompt,
-        len(prompt),
-        params,
-        seed=int.from_bytes(os.urandom(8)) if params.seed is None else params.seed,
-        keeps_prompt=request.keep_prompt,
-        is_background=_is_background(request),
-        adapter_scales=_adapter_scales(request, model.info),
-    )
-    detokenizer = Detokenizer(
-        model.tokenizer, params.stop, request.skip_special, True, request.shown
-    )
+    prompt, tokenizer = _prompt(_generating(model), request), model.tokenizer
+    params, room = prompt.params, model.info.context_length - prompt.num_prompt_tokens
     max_tokens = room if params.max_tokens is None else min(room, params.max_tokens)
-    answers = _answers(model, sequence, detokenizer, max_tokens, request_id, emit)
-    if isinstance(answers[0], Generation):
-        answers[0].tells_progress = request.tells_progress
-    return answers
+    detokenizer = Detokenizer(tokenizer, params.stop, request.skip_special, True, request.shown)
+    encode = partial(tokenizer.encode, add_special=False)
+    biases = token_biases(params.logit_bias, encode, model.info.vocab_size)
+    constraint = _constraint(model, params)
+    if params.beam_width > 1:
+        search = BeamSearch(
+            request_id=request_id,
+            prompt=prompt,
+            root=Beam(detokenizer, constraint),
+            tokenizer=tokenizer,
+            sampler=Sampler(params, tokenizer, seed=prompt.seed, biases=biases),
+            emit=emit,
+            add=model.engine.add,
+            max_tokens=max_tokens,
+        )
+        return (search.start(),)
+    answers = []
+    for number in range(params.n):
+        sampler = Sampler(
+            params,
+            tokenizer,
+            seed=prompt.seed,
+            sample_index=number,
+            biases=biases,
+            find=model.find,
+        )
+        sequence = prompt.sibling(list(prompt.token_ids), number)
+        if constraint is None and params.logprobs is None:
+            sequence.num_best = sampler.num_best
+        answers.append(
+            Generation(
+                request_id=request_id,
+                sequence=sequence,
+                tokenizer=tokenizer,
+                detokenizer=detokenizer.fork(),
+                emit=emit,
+                sampler=sampler,
+                max_tokens=max_tokens,
+                constraint=constraint and constraint.fork(),
+                loops=None if params.loop_detection == "off" else LoopDetector(),
+                tells_progress=request.tells_progress and number == 0,
+            )
+        )
+    return tuple(answers)
 
 
 def scoring(
@@ -100,57 +117,29 @@ def checked_ids(ids: Seq[int], vocab_size: int) -> list[int]:
     return checked
 
 
-def _answers(
-    model: LoadedModel,
-    prompt: Sequence,
-    detokenizer: Detokenizer,
-    max_tokens: int,
-    request_id: str,
-    emit: Emit,
-) -> tuple[Consumer, ...]:
-    params, tokenizer, seed = prompt.params, model.tokenizer, prompt.seed
-    encode = partial(tokenizer.encode, add_special=False)
-    biases = token_biases(params.logit_bias, encode, model.info.vocab_size)
-    constraint = _constraint(model, params)
-    if params.beam_width > 1:
-        search = BeamSearch(
-            request_id=request_id,
-            prompt=prompt,
-            root=Beam(detokenizer, constraint),
-            tokenizer=tokenizer,
-            sampler=Sampler(params, tokenizer, seed=seed, biases=biases),
-            emit=emit,
-            add=model.engine.add,
-            max_tokens=max_tokens,
+def _prompt(model: LoadedModel, request: Request) -> Sequence:
+    """The prompt as a sequence of its own, of which answers are siblings."""
+    ids, context = _prompt_ids(model, request), model.info.context_length
+    if len(ids) >= context:  # also said by the scheduler, but here before any thread
+        raise ContextOverflow(len(ids), context)
+    most = model.engine.most_kept_tokens
+    if request.keep_prompt and len(ids) > most:
+        raise RequestError(
+            f"the prompt has {len(ids)} tokens: this cache can keep {most}; keep fewer, or load "
+            "the model with more memory or fewer tokens of context",
+            "keep_prompt",
         )
-        return (search.start(),)
-    answers = []
-    for number in range(params.n):
-        sampler = Sampler(
-            params,
-            tokenizer,
-            seed=seed,
-            sample_index=number,
-            biases=biases,
-            find=model.find,
-        )
-        sequence = prompt.sibling(list(prompt.token_ids), number)
-        if constraint is None and params.logprobs is None:
-            sequence.num_best = sampler.num_best
-        answers.append(
-            Generation(
-                request_id=request_id,
-                sequence=sequence,
-                tokenizer=tokenizer,
-                detokenizer=detokenizer.fork(),
-                emit=emit,
-                sampler=sampler,
-                max_tokens=max_tokens,
-                constraint=constraint and constraint.fork(),
-                loops=None if params.loop_detection == "off" else LoopDetector(),
-            )
-        )
-    return tuple(answers)
+    params = resolve(request.params, model.info.sampling)
+    return Sequence(
+        0,
+        ids,
+        len(ids),
+        params,
+        seed=int.from_bytes(os.urandom(8)) if params.seed is None else params.seed,
+        keeps_prompt=request.keep_prompt,
+        is_background=_is_background(request),
+        adapter_scales=_adapter_scales(request, model.info),
+    )
 
 
 def _constraint(model: LoadedModel, params: SamplingParams) -> Constraint | None:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence as Seq
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, Protocol
+from typing import Protocol
 
 from edgellm import consumers
 from edgellm.consumer import Consumer, Rows
 from edgellm.consumers import Consumers
-from edgellm.errors import DeviceLost, SessionError
+from edgellm.errors import DeviceLost
 from edgellm.guessing import Guessing, Speculator
 from edgellm.kernels.batch import Batch
 from edgellm.kernels.draw import Draws
@@ -125,7 +125,7 @@ class Engine:
 
     def pin(self, ids: Seq[int], scales: Scales) -> Pin:
         """Holds what the cache has of these tokens, as it is now, until it is unpinned."""
-        self._runner.copy(self._scheduler.take_copies())
+        self._copy()
         return self._scheduler.tables.pins.pin(ids, scales)
 
     def unpin(self, pin: Pin) -> None:
@@ -133,26 +133,14 @@ class Engine:
         self._waits_for_pins = False
         self._scheduler.tables.pins.unpin(pin)
 
-    def make_room(
-        self, ids: Seq[int], first: list[int], counts: list[int], has_state: bool, scales: Scales
-    ) -> Pin:
-        """Blocks to be filled for a prefix. SessionError when the cache has too few to spare."""
-        self._runner.copy(self._scheduler.take_copies())
-        pin = self._scheduler.tables.pins.make_room(ids, first, counts, has_state, scales)
-        if pin is None:
-            raise SessionError(
-                f"the cache has no room for the {len(ids)} tokens of the session: wait until other "
-                "answers have ended, or load the model with more memory"
-            )
-        return pin
+    def make_room(self, ids: Seq[int], scales: Scales) -> Pin | None:
+        """Blocks to be filled for a prefix; None when the cache has too few to spare."""
+        self._copy()
+        return self._scheduler.tables.pins.make_room(ids, scales)
 
     def adopt(self, pin: Pin) -> None:
         """The blocks are filled: they are found from now on."""
         self._scheduler.tables.pins.adopt(pin)
-
-    def fits(self, num_tokens: Any, first: Any, counts: Any, has_state: Any) -> bool:
-        """Whether the cache of this model would store a prefix in such blocks."""
-        return self._scheduler.tables.pins.fits(num_tokens, first, counts, has_state)
 
     def step(self) -> None:
         """Computes one batch, and steps after it where nobody needs to see its logits.
@@ -167,7 +155,7 @@ class Engine:
             left_out = drafted.difference(chunk.sequence for chunk in chunks)
             self._guessing.withdraw(self._scheduler, left_out)
             draws = self._plan_draws(chunks)
-            self._runner.copy(self._scheduler.take_copies())
+            self._copy()
             self._waits_for_pins = not chunks
             if not chunks:
                 return
@@ -220,6 +208,10 @@ class Engine:
             blocks=tuple(pool.num_blocks for pool in self._scheduler.tables.pools),
         )
 
+    def _copy(self) -> None:
+        """Blocks and states that are to be copied before anything is read or written."""
+        self._runner.copy(self._scheduler.take_copies())
+
     def _observe(self, work: Work, seconds: float) -> None:
         self._scheduler.observe(work, seconds)
         if not work.prefill_tokens:
@@ -250,28 +242,22 @@ class Engine:
         return plan_draws(chunks, self._consumers, self._guessing, self._scheduler)
 
     def _hand_out_drawn(self, chunks: list[Chunk], drawn: list[list[int]]) -> None:
-        """Gives each sequence the tokens drawn for it. Those that it takes, but for the last, are
-        computed; a recurrent state has read all of them, taken or not."""
+        """Gives each sequence the tokens drawn for it."""
         for chunk, tokens in zip(chunks, drawn, strict=True):
-            sequence = chunk.sequence
-            num_tokens = len(sequence.token_ids)
-            try:
-                finished = self._consumers[sequence].take_drawn(tokens)
-            except Exception as error:
-                self._fail(sequence, error)
-                continue
-            taken = len(sequence.token_ids) - num_tokens
-            self._tokens_computed += taken
-            self._tokens_generated += taken
-            if taken < len(tokens):
-                self._scheduler.forget_state(sequence)
-            self._scheduler.commit([replace(chunk, count=taken)])
-            if finished:
-                self._end(sequence)
+            self._give(chunk.sequence, partial(self._take_drawn, chunk, tokens))
 
-    def _end(self, sequence: Sequence) -> None:
-        self._scheduler.finish(sequence)
-        self._leave(sequence)
+    def _take_drawn(self, chunk: Chunk, tokens: list[int]) -> bool:
+        """Those that are taken, but for the last, are computed; a recurrent state has read all of
+        them, taken or not."""
+        sequence = chunk.sequence
+        num_tokens = len(sequence.token_ids)
+        finished = self._consumers[sequence].take_drawn(tokens)
+        taken = len(sequence.token_ids) - num_tokens
+        self._tokens_computed += taken
+        if taken < len(tokens):
+            self._scheduler.forget_state(sequence)
+        self._scheduler.commit([replace(chunk, count=taken)])
+        return finished
 
     def _take(self, sequence: Sequence, rows: Rows) -> None:
         """Gives rows to the sequence's consumer; those of a new prompt to all who follow, too."""
@@ -279,23 +265,27 @@ class Engine:
         if self._consumers.has_followers(sequence):
             takers += self._fork(sequence)
         for taker in takers:
-            drafts = taker.withdraw_drafts()
-            num_tokens = len(taker.token_ids)
-            try:
-                finished = self._take_one(taker, rows, drafts)
-            except Exception as error:
-                self._fail(taker, error)
-                continue
-            self._tokens_generated += len(taker.token_ids) - num_tokens
-            if finished:
-                self._end(taker)
+            self._give(taker, partial(self._take_rows, taker, rows))
 
-    def _take_one(self, taker: Sequence, rows: Rows, drafts: list[int]) -> bool:
+    def _take_rows(self, sequence: Sequence, rows: Rows) -> bool:
+        drafts = sequence.withdraw_drafts()
         try:
-            return self._consumers[taker].take(rows, drafts)
+            return self._consumers[sequence].take(rows, drafts)
         finally:
             if drafts:
-                self._scheduler.settle(taker, drafts)
+                self._scheduler.settle(sequence, drafts)
+
+    def _give(self, sequence: Sequence, take: Callable[[], bool]) -> None:
+        """Lets a sequence's consumer take what is its; whoever fails there is alone concerned."""
+        finished, sure = False, len(sequence.token_ids) - sequence.num_draft_tokens
+        try:
+            finished = take()
+        except Exception as error:
+            self._fail(sequence, error)
+        self._tokens_generated += len(sequence.token_ids) - sure
+        if finished:
+            self._scheduler.finish(sequence)
+            self._leave(sequence)
 
     def _fork(self, sequence: Sequence) -> list[Sequence]:
         """Lets those who follow this sequence begin where it is."""

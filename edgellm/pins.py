@@ -95,38 +95,21 @@ class Pins:
         self._pins.append(pin)
         return pin
 
-    def make_room(
-        self,
-        ids: Seq[int],
-        first: list[int],
-        counts: list[int],
-        has_state: bool,
-        scales: Scales = (),
-    ) -> Pin | None:
+    def make_room(self, ids: Seq[int], scales: Scales = ()) -> Pin | None:
         """Fresh blocks for a prefix that is to be cached; None when too few are free."""
-        pairs = zip(self._pools, counts, strict=True)
+        total = self._limits.blocks_of(len(ids))
+        first = [self._limits.left_behind(group, len(ids)) for group in range(len(self._pools))]
+        pairs = [(pool, total - begin) for pool, begin in zip(self._pools, first, strict=True)]
         if any(count > pool.num_free for pool, count in pairs):
             return None
         state = None
-        if self._states is not None and has_state:
+        if self._states is not None and ids:
             if not self._states.num_free:
                 return None
             (state,) = self._states.allocate(1)
-        blocks = [pool.allocate(n) for pool, n in zip(self._pools, counts, strict=True)]
-        pin = Pin(tuple(ids), scales, list(first), blocks, state)
+        pin = Pin(tuple(ids), scales, first, [pool.allocate(n) for pool, n in pairs], state)
         self._pins.append(pin)
         return pin
-
-    def fits(self, num_tokens: int, first: list[int], counts: list[int], has_state: bool) -> bool:
-        """Whether a prefix of so many tokens is stored in these blocks and with such a state."""
-        total = self._limits.blocks_of(num_tokens)
-        groups = range(len(self._pools))
-        wanted = [self._limits.left_behind(group, num_tokens) for group in groups]
-        return (
-            first == wanted
-            and counts == [total - begin for begin in wanted]
-            and has_state is (self._states is not None and num_tokens > 0)
-        )
 
     def adopt(self, pin: Pin) -> None:
         """Puts a prefix whose blocks are filled into the tree, as far as it has it not yet."""

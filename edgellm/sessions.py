@@ -62,9 +62,6 @@ def save(model: SavedModel, name: str, ids: Seq[int], messages: Messages = ()) -
             "key": dict(model.key),
             "token_ids": list(ids),
             "num_cached": len(pin.token_ids),
-            "first": pin.first,
-            "num_blocks": [len(blocks) for blocks in pin.blocks],
-            "has_state": pin.state is not None,
             "messages": [dict(message) for message in messages],
         }
         session_file.write(path, header, _contents(model.engine, pin))
@@ -79,10 +76,13 @@ def restore(model: SavedModel, name: str) -> Session:
     header, data = session_file.read(path)
     _check(path, header, model)
     ids = tuple(header["token_ids"])
-    known, first, counts = ids[: header["num_cached"]], header["first"], header["num_blocks"]
-    pin = model.ask(
-        lambda: model.engine.make_room(known, first, counts, header["has_state"], model.scales)
-    )
+    known = ids[: header["num_cached"]]
+    pin = model.ask(lambda: model.engine.make_room(known, model.scales))
+    if pin is None:
+        raise SessionError(
+            f"the cache has no room for the {len(known)} tokens of the session: wait until other "
+            "answers have ended, or load the model with more memory"
+        )
     try:
         _fill(path, model.engine, pin, data)
         model.ask(lambda: model.engine.adopt(pin))
@@ -194,10 +194,7 @@ def _makes_sense(header: Mapping[str, Any], model: SavedModel) -> bool:
         return False
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
         return False
-    num_cached, first, counts = (header.get(k) for k in ("num_cached", "first", "num_blocks"))
-    return _are_counts([num_cached], len(ids) + 1) and model.engine.fits(
-        num_cached, first, counts, header.get("has_state")
-    )
+    return _are_counts([header.get("num_cached")], len(ids) + 1)
 
 
 def _are_counts(values: Any, end: int) -> bool:

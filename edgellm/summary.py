@@ -125,10 +125,9 @@ def _uses_mtp(architecture: str) -> bool:
 
 def _active_parameters(file: GGUFFile, architecture: str) -> int:
     count = file.integer(f"{architecture}.expert_count") or 0
-    key = f"{architecture}.expert_used_count"
-    stored = file.metadata.get(key)
+    stored = file.metadata.get(f"{architecture}.expert_used_count")
     layers = len(stored) if isinstance(stored, np.ndarray) else 1
-    used = _per_layer(file, key, layers) or [0]
+    used = _per_layer(file, architecture, "expert_used_count", layers) or [0]
     active = file.num_parameters
     for name in expert_names(file):
         found = _BLOCK.fullmatch(name)
@@ -209,8 +208,8 @@ def _kv_widths(file: GGUFFile, architecture: str) -> list[int]:
     """Per layer, elements that one token adds to the cache; 0 for a layer without attention."""
     prefix = f"{architecture}.attention"
     layers = _layers(file, architecture)
-    heads = _per_layer(file, f"{prefix}.head_count", layers)
-    kv_heads = _per_layer(file, f"{prefix}.head_count_kv", layers) or heads
+    heads = _per_layer(file, architecture, "attention.head_count", layers)
+    kv_heads = _per_layer(file, architecture, "attention.head_count_kv", layers) or heads
     if not any(heads):
         return [0] * layers
     hidden = file.integer(f"{architecture}.embedding_length") or 0
@@ -243,22 +242,29 @@ def _windows(file: GGUFFile, architecture: str) -> list[int | None]:
     row = ARCHITECTURES.get(architecture, Architecture(rope=None))
     window = file.integer(f"{architecture}.attention.sliding_window")
     window = (row.default_window if window is None else window) or None
-    key = f"{architecture}.attention.sliding_window_pattern"
-    if isinstance(file.metadata.get(key), np.ndarray):
-        return [window if yes else None for yes in _per_layer(file, key, layers)]
-    period = file.integer(key)
+    key = "attention.sliding_window_pattern"
+    if isinstance(file.metadata.get(f"{architecture}.{key}"), np.ndarray):
+        return [window if yes else None for yes in _per_layer(file, architecture, key, layers)]
+    period = file.integer(f"{architecture}.{key}")
     return [window if row.is_windowed(layer, period) else None for layer in range(layers)]
 
 
-def _per_layer(file: GGUFFile, key: str, layers: int) -> list[int]:
-    """A number for each layer, given as one for all or as an array; empty when absent."""
-    value = file.metadata.get(key)
+def _per_layer(file: GGUFFile, architecture: str, key: str, layers: int) -> list[int]:
+    """A number for each layer, given as one for all or as an array; empty when absent.
+
+    Arrays may leave out the heads that predict further tokens: they are as the last layer.
+    """
+    name = f"{architecture}.{key}"
+    value = file.metadata.get(name)
     if not isinstance(value, np.ndarray):
-        number = file.integer(key)
+        number = file.integer(name)
         return [] if number is None else [number] * layers
     numbers = [int(n) for n in value[: layers + 1]]
+    heads = file.integer(f"{architecture}.nextn_predict_layers") or 0
+    if len(numbers) == layers - heads:
+        numbers += numbers[-1:] * heads
     if len(numbers) != layers:
-        raise GGUFError(f"{file.path}: {key} has {len(value)} values, expected {layers}")
+        raise GGUFError(f"{file.path}: {name} has {len(value)} values, expected {layers}")
     return numbers
 
 

@@ -271,6 +271,7 @@ def test_a_listener_that_is_gone_ends_its_answer() -> None:
     engine.add(generation(emit=gone)[0])
     engine.step()
     assert not engine.has_work
+    assert engine.stats().tokens_generated == 1
     engine.check_integrity()
 
 

@@ -93,7 +93,7 @@ def test_an_answer_waits_for_blocks_that_a_pin_holds(running: EngineThread) -> N
     """A pool of one context, a part of which is being saved."""
     engine = make_engine(MockModel(says("x" * 90)), num_blocks=16)
     running.attach(engine)
-    pin = running.ask(lambda: engine.make_room([7] * 32, [0], [8], False, ()))
+    pin = running.ask(lambda: engine.make_room([7] * 32, ()))
     ended, seen = threading.Event(), list[TokenEvent]()
 
     def emit(event: TokenEvent | Exception) -> None:
@@ -106,6 +106,7 @@ def test_an_answer_waits_for_blocks_that_a_pin_holds(running: EngineThread) -> N
     running.post(lambda: engine.add(consumer))
     wait_until(lambda: running.ask(lambda: engine.stats().steps and not engine.can_step))
     assert engine.has_work and not ended.is_set()
+    assert pin is not None
     running.ask(lambda: engine.unpin(pin))
     assert ended.wait(PATIENCE)
     assert seen[-1].finish_reason == "length"

@@ -136,7 +136,7 @@ def test_who_outgrows_the_blocks_that_a_pin_leaves_waits_for_them() -> None:
     driver.add(sequence(0, 12), answer=20)
     driver.add(sequence(1, 12), answer=20)
     driver.step()
-    pin = scheduler.tables.pins.make_room([7] * 16, [0], [4], False)
+    pin = scheduler.tables.pins.make_room([7] * 16)
     assert pin is not None
     seen = [driver.step() for _ in range(40)]
     assert seen[-3:] == [[], [], []] and not driver.finished
@@ -153,7 +153,7 @@ def test_no_sequence_begins_with_a_state_that_a_pin_holds() -> None:
     driver.run()
     pins = [scheduler.tables.pins.pin(first.token_ids)]
     assert pins[0].state is not None
-    while pin := scheduler.tables.pins.make_room([7] * len(pins), [0], [1], True):
+    while pin := scheduler.tables.pins.make_room([7] * len(pins)):
         pins.append(pin)
     driver.add(sequence(1, 12, token_ids=[*first.token_ids[:9], 5, 6, 7]), answer=2)
     assert [driver.step() for _ in range(3)] == [[], [], []]

@@ -147,11 +147,12 @@ class Machine(RuleBasedStateMachine):
     def restore(self, number: int) -> None:
         old, contents = self.saved[number % len(self.saved)]
         self.driver.run_copies()
-        tables, counts = self.scheduler.tables, [len(blocks) for blocks in old.blocks]
-        has_state = self.num_states is not None and len(old.token_ids) > 0
-        assert tables.pins.fits(len(old.token_ids), old.first, counts, has_state)
-        pin = tables.pins.make_room(old.token_ids, old.first, counts, has_state, old.scales)
+        tables = self.scheduler.tables
+        pin = tables.pins.make_room(old.token_ids, old.scales)
         if pin is not None:
+            assert pin.first == old.first
+            assert list(map(len, pin.blocks)) == list(map(len, old.blocks))
+            assert (pin.state is None) == (old.state is None)
             self.driver.fill(pin, contents)
             tables.pins.adopt(pin)
             tables.check_integrity(self.scheduler.running)

@@ -132,12 +132,6 @@ def test_another_model_or_setting_is_refused(files: dict[str, Path], model: Mode
         ("num_cached", -1),
         ("num_cached", 55),
         ("num_cached", None),
-        ("first", [1]),
-        ("first", None),
-        ("num_blocks", [10**9]),
-        ("num_blocks", "2"),
-        ("num_blocks", []),
-        ("has_state", True),
         ("messages", 5),
         ("messages", ["text"]),
     ],
@@ -170,7 +164,7 @@ def test_without_room_a_session_is_refused(files: dict[str, Path], model: Model)
     with load(files["llama"], max_num_seqs=1) as other:
         tables = other._loaded.engine._scheduler.tables
         pins = []
-        while pin := tables.pins.make_room([1], [0], [1], False):
+        while pin := tables.pins.make_room([1]):
             pins.append(pin)
         with pytest.raises(SessionError, match="no room"):
             other.restore_session("a")

@@ -135,6 +135,15 @@ def test_what_is_absent_is_none(tmp_path: Path) -> None:
             keys(3),
             (30 + 100 + 30) * 4 * 32 * 2,
         ),
+        (
+            {
+                "llama.attention.sliding_window": 30,
+                "llama.attention.sliding_window_pattern": [1, 0],
+                "llama.nextn_predict_layers": 1,
+            },
+            keys(3),
+            (30 + 100 + 100) * 4 * 32 * 2,
+        ),
     ],
 )
 def test_the_cache_is_reckoned_layer_by_layer(
