@@ -20,8 +20,8 @@ MEMORY_LIMIT = 40 << 20
 class Budget:
     """The memory that is left for one model's metadata, shared by all parts of a split."""
 
-    def __init__(self, limit: int = MEMORY_LIMIT) -> None:
-        self.left = limit
+    def __init__(self) -> None:
+        self.left = MEMORY_LIMIT
 
 
 def quoted(name: str) -> str:

@@ -30,8 +30,7 @@ _CHILD = (
 class Worker:
     """A child process, started by the first render. Threads take turns."""
 
-    def __init__(self, seconds: float = RENDER_SECONDS) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._cleanup: weakref.finalize[..., Worker] | None = None
@@ -45,10 +44,10 @@ class Worker:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
-            answer = self._exchange(_encode([source, variables]), self._seconds)
+            answer = self._exchange(_encode([source, variables]), RENDER_SECONDS)
         if answer is None:
             raise TemplateFailure(
-                f"the chat template was stopped: it ran for more than {self._seconds:g} seconds"
+                f"the chat template was stopped: it ran for more than {RENDER_SECONDS:g} seconds"
             )
         if not answer:
             raise TemplateFailure(

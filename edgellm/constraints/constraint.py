@@ -19,6 +19,7 @@ _HORIZON = 256  # with more tokens left than this no end is looked for
 _UNKNOWN = 48  # tokens kept for an end that was not found
 _CHECK_EVERY = 8  # tokens after which the way to the end is measured again
 _MARGIN = 8
+_FORCED = re.compile("doesn't satisfy the grammar; forced bytes: got (.+?); applying")
 
 
 class Constraint:
@@ -100,7 +101,11 @@ def refused(field: str, why: str) -> RequestError:
     """llguidance's message quotes the whole grammar: its ends are enough."""
     why = " ".join(re.split("<state>|<backtrace>", why)[0].split())
     if why.startswith("NoExtension"):
-        return RequestError(f"{field} matches no text", field)
+        return RequestError(f"{field} matches no text that this model has tokens for", field)
+    if found := _FORCED.search(why):
+        return RequestError(
+            f"{field} must go on with {found[1]}, which this model has no token for", field
+        )
     if len(why) > _MAX_MESSAGE:
         why = f"{why[: _MAX_MESSAGE // 2]} ... {why[-_MAX_MESSAGE // 2 :]}"
     return RequestError(f"{field} cannot be used: {why}", field)

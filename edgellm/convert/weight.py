@@ -194,15 +194,10 @@ def joined(weights: Sequence[Weight]) -> Weight:
     return Weight(first.origin, shape, "F32", first.natural if len(naturals) == 1 else "F16", read)
 
 
-def mapped(
-    weight: Weight, change: Callable[[Values], Values], natural: str | None = None
-) -> Weight:
+def mapped(weight: Weight, change: Callable[[Values], Values]) -> Weight:
     """Each number changed."""
     return from_floats(
-        weight.origin,
-        weight.shape,
-        natural or weight.natural,
-        lambda rows: change(weight.floats(rows)),
+        weight.origin, weight.shape, weight.natural, lambda rows: change(weight.floats(rows))
     )
 
 

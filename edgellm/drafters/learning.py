@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from edgellm.median import median
 
-_PRIOR, _PRIOR_WEIGHT = 0.7, 4.0  # how often a guess is right before any is counted
+_PRIOR, _PRIOR_WEIGHT = 0.7, 4.0  # how often a guess is right, as if so many had been counted
 _KEPT = 0.95  # of what was counted, each time something is
 _TIMES_KEPT = 5
 # Without guesses the oldest time is forgotten after so many steps: it may have been a bad moment.
@@ -15,23 +15,25 @@ _STEPS_KEPT, _RECOVERY = 256, 0.005
 
 @dataclass
 class HitRate:
-    """How often a guess of one kind was right of late."""
+    """How often a guess of one kind was right of late. prior: before any was counted."""
 
-    right: float = _PRIOR * _PRIOR_WEIGHT
-    seen: float = _PRIOR_WEIGHT
+    prior: float = _PRIOR
+
+    def __post_init__(self) -> None:
+        self._right, self._seen = self.prior * _PRIOR_WEIGHT, _PRIOR_WEIGHT
 
     @property
     def chance(self) -> float:
-        return self.right / self.seen
+        return self._right / self._seen
 
     def count(self, is_right: bool) -> None:
         """A guess has been decided."""
-        self.right = _KEPT * self.right + is_right
-        self.seen = _KEPT * self.seen + 1.0
+        self._right = _KEPT * self._right + is_right
+        self._seen = _KEPT * self._seen + 1.0
 
     def recover(self) -> None:
         """Nothing was asked: it is slowly thought better."""
-        self.right += _RECOVERY * (_PRIOR * self.seen - self.right)
+        self._right += _RECOVERY * (self.prior * self._seen - self._right)
 
 
 @dataclass

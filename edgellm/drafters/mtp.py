@@ -41,21 +41,14 @@ class Head(Protocol):
 
 
 class MTP:
-    """A Drafter. vocabulary: of the model. clock: seconds."""
+    """A Drafter. vocabulary: of the model."""
 
     name = "mtp"
 
-    def __init__(
-        self,
-        head: Head,
-        room: Room,
-        vocabulary: Vocabulary,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, head: Head, room: Room, vocabulary: Vocabulary) -> None:
         self._head = head
         self._room = room
         self._vocabulary = vocabulary
-        self._clock = clock
         self._readings: dict[Sequence, _Reading] = {}
         self._time = GuessTime()
 
@@ -76,7 +69,7 @@ class MTP:
         return count * self._time.seconds
 
     def draft(self, counts: Mapping[Sequence, int]) -> dict[Sequence, list[int]]:
-        begun = self._clock()
+        begun = time.perf_counter()
         parts = []
         for sequence, count in counts.items():
             if self._room(sequence, count):
@@ -92,7 +85,7 @@ class MTP:
         for sequence, draft in drafts.items():
             self._readings[sequence].guess(len(sequence.token_ids), draft)
         if drafts:
-            self._time.observe((self._clock() - begun) / max(counts[s] for s in drafts))
+            self._time.observe((time.perf_counter() - begun) / max(counts[s] for s in drafts))
         else:
             self._time.fade()
         return {s: draft for s, draft in drafts.items() if draft}

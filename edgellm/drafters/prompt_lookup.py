@@ -7,14 +7,13 @@ guessed or not: so nothing is computed to find out.
 from collections.abc import Mapping
 
 from edgellm.drafters.drafter import Hidden
+from edgellm.drafters.learning import HitRate
 from edgellm.drafters.suffix_automaton import SuffixAutomaton
 from edgellm.sequence import Sequence
 
 # How often the next token is the same, before anything is counted: for 1, 2 to 3, 4 to 7, ...
-# tokens that read the same. Counted as _PRIOR_WEIGHT tokens seen.
-_PRIOR = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9)
-_PRIOR_WEIGHT = 4.0
-_KEPT = 0.95  # of what was counted, each time something is
+# tokens that read the same.
+_PRIORS = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9)
 
 
 class PromptLookup:
@@ -54,8 +53,7 @@ class _Text:
 
     def __init__(self, tokens: list[int]) -> None:
         self.automaton = SuffixAutomaton()
-        self._right = [_PRIOR_WEIGHT * share for share in _PRIOR]
-        self._seen = [_PRIOR_WEIGHT] * len(_PRIOR)
+        self._hits = [HitRate(prior) for prior in _PRIORS]
         for token in tokens:
             self.automaton.push(token)
 
@@ -64,19 +62,16 @@ class _Text:
         automaton = self.automaton
         for token in tokens[len(automaton.tokens) :]:
             if automaton.match_length:
-                kind = _kind(automaton.match_length)
                 is_right = automaton.tokens[automaton.match_end] == token
-                self._right[kind] = _KEPT * self._right[kind] + is_right
-                self._seen[kind] = _KEPT * self._seen[kind] + 1.0
+                self._hits[_kind(automaton.match_length)].count(is_right)
             automaton.push(token)
 
     def chances(self, most: int) -> list[float]:
         length = self.automaton.match_length
         if not length:
             return []
-        kinds = [_kind(length + i) for i in range(most)]
-        return [self._right[kind] / self._seen[kind] for kind in kinds]
+        return [self._hits[_kind(length + i)].chance for i in range(most)]
 
 
 def _kind(length: int) -> int:
-    return min(length.bit_length(), len(_PRIOR)) - 1
+    return min(length.bit_length(), len(_PRIORS)) - 1

@@ -54,10 +54,9 @@ ROWS: Mapping[str, Row] = {
 
 
 def rows_of(params: SamplingParams) -> tuple[Row, ...]:
-    """What runs before the choice, in order. Mirostat wants the temperature alone before it."""
-    names = ("temperature",) if params.mirostat else params.samplers
-    rows = [ROWS[name] for name in names if name in ROWS and ROWS[name].is_on(params)]
-    if is_greedy(params) and "temperature" in names:
+    """What runs before the choice, in order."""
+    rows = [ROWS[name] for name in _names(params) if name in ROWS and ROWS[name].is_on(params)]
+    if _takes_best(params):
         while rows and rows[-1].keeps_best:
             rows.pop()  # the choice takes the best
     return tuple(rows)
@@ -95,12 +94,18 @@ def num_best(params: SamplingParams) -> int | None:
 
 def choice_of(params: SamplingParams) -> Choice | None:
     """How the token is drawn from what is left; None takes the best."""
-    if params.mirostat:
-        names: tuple[str, ...] = ("temperature",)
-    else:
-        names = params.samplers
-    if is_greedy(params) and "temperature" in names:
+    if _takes_best(params):
         return None
     if params.mirostat:
         return mirostat if params.mirostat == 1 else mirostat_v2
-    return adaptive_p if "adaptive_p" in names and params.adaptive_target >= 0.0 else plain
+    is_adaptive = "adaptive_p" in params.samplers and params.adaptive_target >= 0.0
+    return adaptive_p if is_adaptive else plain
+
+
+def _names(params: SamplingParams) -> tuple[str, ...]:
+    """Mirostat wants the temperature alone before it."""
+    return ("temperature",) if params.mirostat else params.samplers
+
+
+def _takes_best(params: SamplingParams) -> bool:
+    return is_greedy(params) and "temperature" in _names(params)

@@ -1,7 +1,7 @@
 """Samplers that narrow the candidates: one function each, llama.cpp's meanings.
 
 Each takes candidates and the Step and returns candidates, at least one and, where it can, at least
-`min_keep` of them.
+`min_keep` of them. `chain` says when they are off.
 """
 
 import numpy as np
@@ -11,35 +11,28 @@ from edgellm.sampling.mass import at_least, deviation, mass_and_mean, nearest
 from edgellm.sampling.step import Step
 
 XTC_DRAW = 1  # the purpose of xtc's draws
-_XTC_HIGHEST = 0.5  # two tokens cannot both be likelier
 
 
 def top_k(candidates: Candidates, step: Step) -> Candidates:
-    """The k most likely; 0 keeps all. Source: Fan et al. 2018."""
-    k = step.params.top_k
-    return best(candidates, max(k, step.params.min_keep)) if k > 0 else candidates
+    """The k most likely. Source: Fan et al. 2018."""
+    return best(candidates, max(step.params.top_k, step.params.min_keep))
 
 
 def top_p(candidates: Candidates, step: Step) -> Candidates:
-    """The fewest, best first, that hold the probability p; 1.0 keeps all.
+    """The fewest, best first, that hold the probability p.
 
     Source: Holtzman et al. 2020, nucleus sampling.
     """
     params = step.params
-    if params.top_p >= 1.0:
-        return candidates
     kept = nearest(candidates.logits, 0.0, params.top_p, params.min_keep)
     return candidates.take(kept, candidates.is_sorted)
 
 
 def typical_p(candidates: Candidates, step: Step) -> Candidates:
     """The fewest that hold the probability p, those first whose surprise is nearest to the
-    entropy; 1.0 keeps all. Source: Meister et al. 2023, locally typical sampling.
+    entropy. Source: Meister et al. 2023, locally typical sampling.
     """
-    params = step.params
-    if params.typical_p >= 1.0:
-        return candidates
-    logits = candidates.logits
+    params, logits = step.params, candidates.logits
     # The entropy is minus the mean logarithm of a probability: as far from the best's as logits.
     total, mean = mass_and_mean(logits)
     kept = nearest(logits, mean, params.typical_p, params.min_keep, total)
@@ -47,28 +40,20 @@ def typical_p(candidates: Candidates, step: Step) -> Candidates:
 
 
 def min_p(candidates: Candidates, step: Step) -> Candidates:
-    """Those at least `min_p` times as likely as the best; 0.0 keeps all.
-
-    Source: Nguyen et al. 2024.
-    """
+    """Those at least `min_p` times as likely as the best. Source: Nguyen et al. 2024."""
     params = step.params
-    if params.min_p <= 0.0:
-        return candidates
     threshold = float(candidates.logits.max()) + float(np.log(params.min_p))
     return _above(candidates, threshold, params.min_keep)
 
 
 def top_n_sigma(candidates: Candidates, step: Step) -> Candidates:
-    """Those within n standard deviations of the best logit; 0 or below keeps all.
+    """Those within n standard deviations of the best logit.
 
     Source: Tang et al. 2024, "Top-nsigma: not all logits are you need".
     """
-    n = step.params.top_n_sigma
-    if n <= 0.0:
-        return candidates
-    logits = candidates.logits
-    threshold = float(logits.max()) - n * deviation(logits)
-    return _above(candidates, threshold, step.params.min_keep)
+    params, logits = step.params, candidates.logits
+    threshold = float(logits.max()) - params.top_n_sigma * deviation(logits)
+    return _above(candidates, threshold, params.min_keep)
 
 
 def xtc(candidates: Candidates, step: Step) -> Candidates:
@@ -77,8 +62,6 @@ def xtc(candidates: Candidates, step: Step) -> Candidates:
     Source: the author's description, github.com/oobabooga/text-generation-webui/pull/6335.
     """
     params = step.params
-    if params.xtc_probability <= 0.0 or params.xtc_threshold > _XTC_HIGHEST:
-        return candidates
     if step.uniform(XTC_DRAW) >= params.xtc_probability:
         return candidates
     likely = at_least(candidates.logits, params.xtc_threshold)

@@ -251,10 +251,11 @@ class _Answer:
         all_headers = [(b"content-type", media_type), *headers, *cors]
         await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
 
-    async def _send_body(self, data: bytes, more: bool = False) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+    async def _send_body(self, data: bytes) -> None:
+        """The rest of it."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
         self._num_bytes += len(data)
-        self._is_complete = not more
+        self._is_complete = True
 
 
 def _no_piece(data: bytes) -> bool:

@@ -19,7 +19,15 @@ from edgellm.tokenizer.pretokenize import Rule
 from edgellm.tokenizer.rules import DEFAULT, rule_for
 from edgellm.tokenizer.special import Defaults
 from edgellm.tokenizer.string_index import StringIndex
-from edgellm.tokenizer.vocab import SPACE, Vocab, byte_token, check_utf8, joined, read_vocab
+from edgellm.tokenizer.vocab import (
+    SPACE,
+    Vocab,
+    byte_token,
+    check_utf8,
+    joined,
+    plain_bytes,
+    read_vocab,
+)
 from edgellm.tokenizer.words import WordEncoder
 
 PRE = "tokenizer.ggml.pre"
@@ -79,9 +87,6 @@ def _build(
 
     def encode(text: str, after_special: bool) -> list[int]:
         return words.encode(text.replace(" ", SPACE) if rule.escape_spaces else text)
-
-    def plain_bytes(token: str) -> bytes:
-        return token.replace(SPACE, " ").encode()
 
     if not rule.default_bos:
         defaults = Defaults(eos=defaults.eos)

@@ -11,7 +11,15 @@ from edgellm.tokenizer.cut import Cutter
 from edgellm.tokenizer.merge import NEVER, merge
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.special import Defaults
-from edgellm.tokenizer.vocab import SPACE, Vocab, byte_token, joined, read_scores, read_vocab
+from edgellm.tokenizer.vocab import (
+    SPACE,
+    Vocab,
+    byte_token,
+    joined,
+    plain_bytes,
+    read_scores,
+    read_vocab,
+)
 from edgellm.tokenizer.words import WordEncoder
 
 _UNKNOWN = 0
@@ -49,10 +57,7 @@ def build_spm(file: GGUFFile) -> tuple[Vocab, TextModel]:
             text = " " + text
         return words.encode(text.replace(" ", SPACE))
 
-    def token_bytes(token: str) -> bytes:
-        return token.replace(SPACE, " ").encode()
-
-    return vocab, TextModel(encode, token_bytes, _DEFAULTS, space_prefix=space_prefix, add_bos=True)
+    return vocab, TextModel(encode, plain_bytes, _DEFAULTS, space_prefix=space_prefix, add_bos=True)
 
 
 def _byte_ids(file: GGUFFile, vocab: Vocab) -> list[int]:

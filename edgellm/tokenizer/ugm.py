@@ -14,7 +14,15 @@ from edgellm.tokenizer.charsmap import Charsmap
 from edgellm.tokenizer.cut import Cutter
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.special import Defaults
-from edgellm.tokenizer.vocab import MARK, SPACE, TokenType, Vocab, read_scores, read_vocab
+from edgellm.tokenizer.vocab import (
+    MARK,
+    SPACE,
+    TokenType,
+    Vocab,
+    plain_bytes,
+    read_scores,
+    read_vocab,
+)
 from edgellm.tokenizer.words import WordEncoder
 
 _DEFAULTS = Defaults(eos=1, unk=2)
@@ -67,11 +75,8 @@ def build_ugm(file: GGUFFile) -> tuple[Vocab, TextModel]:
         runs = groupby(ids, key=lambda token: token == unknown)
         return [i for is_unknown, run in runs for i in ([unknown] if is_unknown else run)]
 
-    def token_bytes(token: str) -> bytes:
-        return token.replace(SPACE, " ").encode()
-
     return vocab, TextModel(
-        encode, token_bytes, _DEFAULTS, space_prefix=adds_space or merges_spaces, add_eos=True
+        encode, plain_bytes, _DEFAULTS, space_prefix=adds_space or merges_spaces, add_eos=True
     )
 
 

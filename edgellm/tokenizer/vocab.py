@@ -114,6 +114,11 @@ def byte_token(byte: int) -> str:
     return f"<0x{byte:02X}>"
 
 
+def plain_bytes(token: str) -> bytes:
+    """What a token adds to a text where SPACE stands for a space."""
+    return token.replace(SPACE, " ").encode()
+
+
 def _is_utf8(raw: bytes) -> bool:
     try:
         raw.decode()

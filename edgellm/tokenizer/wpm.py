@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from edgellm.gguf_loader import GGUFFile
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.special import Defaults
-from edgellm.tokenizer.vocab import SPACE, TokenType, Vocab, read_vocab
+from edgellm.tokenizer.vocab import SPACE, TokenType, Vocab, plain_bytes, read_vocab
 from edgellm.tokenizer.words import WordEncoder
 
 _LONGEST_WORD = 100  # characters; a longer one is unknown
@@ -58,14 +58,11 @@ def build_wpm(file: GGUFFile) -> tuple[Vocab, TextModel]:
     def encode(text: str, after_special: bool) -> list[int]:
         return words.encode(text.translate(characters))
 
-    def token_bytes(token: str) -> bytes:
-        return token.replace(SPACE, " ").encode()
-
     cls = file.integer("tokenizer.ggml.cls_token_id")
     defaults = Defaults(bos=_CLS if cls is None else cls, unk=_UNKNOWN, sep=_SEP)
     return vocab, TextModel(
         encode,
-        token_bytes,
+        plain_bytes,
         defaults,
         space_prefix=True,
         add_bos=True,

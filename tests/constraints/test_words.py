@@ -73,6 +73,24 @@ def test_forms_are_followed_where_texts_begin_with_a_space(
     assert re.fullmatch(wanted, said.decode())
 
 
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"choices": ("dog",)}, "choices must go on with 'd', which this model has no token for"),
+        ({"choices": ("adog",)}, "choices must go on with 'd', which this model"),
+        ({"json_schema": {"type": "boolean"}}, "json_schema matches no text that this model has"),
+    ],
+)
+def test_letters_that_no_token_has_are_named(
+    tmp_path: Path, params: dict[str, Any], said: str
+) -> None:
+    words = Words(spaced(tmp_path, "llama"))
+    with pytest.raises(RequestError, match=said):
+        constraint = compile_constraint(SamplingParams(**params), lambda: words)
+        assert constraint is not None
+        constraint.forced()
+
+
 def test_a_vocabulary_without_an_end_is_refused() -> None:
     class Endless(ByteTokenizer):
         eog_ids = frozenset()

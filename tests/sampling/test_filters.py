@@ -26,11 +26,11 @@ def likely(*probabilities: float) -> Candidates:
     return Candidates(np.log(np.array(probabilities)).astype(np.float32))
 
 
-@given(LOGITS, st.integers(0, 70), st.integers(0, 70))
+@given(LOGITS, st.integers(1, 70), st.integers(0, 70))
 def test_top_k_keeps_the_first_of_the_ranking(logits: Float32, k: int, keep: int) -> None:
     for candidates in forms(logits):
         kept = ids(top_k(candidates, step(top_k=k, min_keep=keep)))
-        assert kept == (ranking(logits)[: max(k, keep)] if k else ids(candidates))
+        assert kept == ranking(logits)[: max(k, keep)]
 
 
 @settings(max_examples=30, deadline=None)
@@ -102,12 +102,12 @@ def test_typical_p_of_the_paper() -> None:
     assert 0 in ids(typical_p(candidates, step(typical_p=0.9)))
 
 
-@given(LOGITS, st.floats(0.0, 1.0), st.integers(0, 70))
+@given(LOGITS, st.floats(0.001, 1.0), st.integers(0, 70))
 def test_min_p_keeps_what_is_likely_enough(logits: Float32, p: float, keep: int) -> None:
     probabilities = softmax(logits)
     for candidates in forms(logits):
         kept = set(ids(min_p(candidates, step(min_p=p, min_keep=keep))))
-        assert set(ranking(logits)[: max(1, keep)]) <= kept or p == 0.0
+        assert set(ranking(logits)[: max(1, keep)]) <= kept
         sure = {i for i, q in enumerate(probabilities) if q > (p + 1e-6) * max(probabilities)}
         maybe = {i for i, q in enumerate(probabilities) if q > (p - 1e-6) * max(probabilities)}
         assert sure <= kept
@@ -150,7 +150,6 @@ def test_xtc_of_its_description() -> None:
     candidates = likely(0.02, 0.3, 0.5, 0.12, 0.06)
     assert ids(xtc(candidates, step(xtc_probability=1.0, xtc_threshold=0.1))) == [0, 3, 4]
     assert len(xtc(candidates, step(xtc_probability=1.0, xtc_threshold=0.51))) == 5
-    assert len(xtc(candidates, step(xtc_probability=0.0))) == 5
 
 
 def test_xtc_happens_as_often_as_it_should_and_repeats() -> None:

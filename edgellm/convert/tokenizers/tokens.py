@@ -51,11 +51,9 @@ class Tokens:
         return {token.text: i for i, token in self.by_id.items() if i < size}
 
 
-def with_added(
-    tokens: Mapping[int, Token], added: Mapping[int, Added], plain_spaces: bool = True
-) -> dict[int, Token]:
-    """With those that stand beside the model's. plain_spaces: they are looked for in the text
-    itself, where a space is a space."""
+def with_added(tokens: Mapping[int, Token], added: Mapping[int, Added]) -> dict[int, Token]:
+    """With those that stand beside the model's, which are looked for in the text itself, where a
+    space is a space."""
     found = dict(tokens)
     for i, one in added.items():
         known = tokens.get(i)
@@ -64,7 +62,7 @@ def with_added(
         if one.special:
             found[i] = Token(one.text, TokenType.CONTROL, known.score if known else NO_SCORE)
         else:
-            text = one.text.replace(SPACE, " ") if plain_spaces else one.text
+            text = one.text.replace(SPACE, " ")
             found[i] = Token(text, TokenType.USER_DEFINED, known.score if known else NO_SCORE)
     return found
 
