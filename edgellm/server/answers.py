@@ -11,7 +11,7 @@ from typing import Any
 from edgellm.dialects import CallPart, Parser, Part, PlainParser, TextPart
 from edgellm.indent import IndentWatch
 from edgellm.server.service import Service
-from edgellm.types import Request, Timings, TokenEvent, TokenLogprob, Usage
+from edgellm.types import ModelInfo, Request, Timings, TokenEvent, TokenLogprob, Usage
 
 
 @dataclass(frozen=True)
@@ -118,49 +118,67 @@ class Answer:
             self.reasoning_tokens += self._unread_tokens
 
 
-async def follow(
-    service: Service,
-    request: Request,
-    take: Callable[[Step], None],
-    parser: Callable[[], Parser] = PlainParser,
-    limits: Limits | None = None,
-    slot: int | None = None,
-) -> None:
-    """Has `take` called with the steps of all answers to a request. slot: as in Service.follow."""
-    parsers: dict[int, Parser] = {}
+@dataclass(frozen=True)
+class Asked:
+    """A request of a route, the model that it is for, how its answers are read and what ends them.
 
-    def read(event: TokenEvent) -> None:
-        own = parsers.get(event.index)
-        if own is None:
-            own = parsers[event.index] = parser()
-        parts = own.push(event.text)
-        if event.finish_reason is not None:
-            parts += own.finish()
-        take(Step(event, parts))
+    slot: as in Service.follow.
+    """
 
-    if limits is None or limits == Limits():
-        await service.follow(request, read, slot)
-        return
-    request_id = request.request_id or new_id("limited-")
-    limited = _Limited(service, request_id, limits, read)
-    await service.follow(replace(request, request_id=request_id), limited.take, slot)
+    info: ModelInfo
+    request: Request
+    parser: Callable[[], Parser] = PlainParser
+    limits: Limits = Limits()
+    slot: int | None = None
 
+    async def follow(self, service: Service, take: Callable[[Step], None]) -> None:
+        """Has `take` called with the steps of all answers, as they come."""
+        parsers: dict[int, Parser] = {}
 
-async def collect(
-    service: Service,
-    request: Request,
-    parser: Callable[[], Parser] = PlainParser,
-    limits: Limits | None = None,
-    slot: int | None = None,
-) -> list[Answer]:
-    """All answers to a request, finished, by index. The rest as in `follow`."""
-    answers: dict[int, Answer] = {}
+        def read(event: TokenEvent) -> None:
+            own = parsers.get(event.index)
+            if own is None:
+                own = parsers[event.index] = self.parser()
+            parts = own.push(event.text)
+            if event.finish_reason is not None:
+                parts += own.finish()
+            take(Step(event, parts))
 
-    def take(step: Step) -> None:
-        answers.setdefault(step.event.index, Answer()).take(step)
+        if self.limits == Limits():
+            await service.follow(self.request, read, self.slot)
+            return
+        request_id = self.request.request_id or new_id("limited-")
+        limited = _Limited(service, request_id, self.limits, read)
+        request = replace(self.request, request_id=request_id)
+        await service.follow(request, limited.take, self.slot)
 
-    await follow(service, request, take, parser, limits, slot)
-    return [answers[index] for index in sorted(answers)]
+    async def collect(self, service: Service) -> list[Answer]:
+        """All answers, finished, by index."""
+        answers: dict[int, Answer] = {}
+
+        def take(step: Step) -> None:
+            answers.setdefault(step.event.index, Answer()).take(step)
+
+        await self.follow(service, take)
+        return [answers[index] for index in sorted(answers)]
+
+    async def tell(
+        self, service: Service, begin: Callable[[], None], take: Callable[[Part], None]
+    ) -> Answer:
+        """The one answer, of whose parts `take` is called with each, after `begin` was once."""
+        answer, has_begun = Answer(), False
+
+        def take_step(step: Step) -> None:
+            nonlocal has_begun
+            if not has_begun:
+                has_begun = True
+                begin()
+            answer.take(step)
+            for part in step.parts:
+                take(part)
+
+        await self.follow(service, take_step)
+        return answer
 
 
 def new_id(prefix: str) -> str:

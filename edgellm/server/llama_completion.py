@@ -5,26 +5,26 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from edgellm.dialects import Answering
 from edgellm.errors import RequestError
 from edgellm.holes import Hole, SourceFile
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Limits, Step, collect, follow, llama_timings
+from edgellm.server.answers import Answer, Asked, Step, llama_timings
 from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.server.llama_settings import generation_settings
-from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import entries
 from edgellm.server.progress import TAKES as _PROGRESS, prompt_progress, with_progress
 from edgellm.server.prompts import (
     RUN_FIELDS,
     Prompt,
+    asked_for,
     read_prompts,
     refuse_long,
-    request_for,
     texts_of,
 )
 from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, server_sent
-from edgellm.server.time_limits import TAKES as _LIMITS, cuts, limits_of, silence_of, suffix_limit
-from edgellm.types import ModelInfo, Request, SamplingParams, TokenEvent, TokenLogprob
+from edgellm.server.time_limits import TAKES as _LIMITS, cuts, silence_of, suffix_limit
+from edgellm.types import ModelInfo, SamplingParams, TokenEvent, TokenLogprob
 
 _RENAMED = {"n_predict": "max_tokens", "n_probs": "logprobs", "n_cmpl": "n", "typ_p": "typical_p"}
 _STOP_TYPES = {"length": "limit", "abort": "limit", None: "none"}
@@ -60,10 +60,7 @@ class _Job:
     belong to."""
 
     index: int
-    info: ModelInfo
-    request: Request
-    limits: Limits
-    slot: int
+    asked: Asked
     cut: Mapping[str, int]
     told: _Told
 
@@ -123,12 +120,10 @@ async def _reply(
     cut: Mapping[str, int],
 ) -> Reply:
     _check_keep(call, info)
-    limits, slot = limits_of(call, params), slot_of(call.fields, info)
-    requests = [request_for(call, info, prompt, params) for prompt in prompts]
     told = _told(call, params)
     jobs = [
-        _Job(i * params.n, info, request, limits, slot, cut, told)
-        for i, request in enumerate(requests)
+        _Job(i * params.n, asked_for(call, info, prompt, Answering(params)), cut, told)
+        for i, prompt in enumerate(prompts)
     ]
     if f.read(call.fields, "stream", bool, False):
         chunks = partial(_chunks, call, jobs)
@@ -136,8 +131,7 @@ async def _reply(
         return Stream(chunks, server_sent, EVENTS, llama_cpp_error, silence=silence)
     found = []
     for job in jobs:
-        answers = await collect(call.service, job.request, limits=limits, slot=slot)
-        for answer in answers:
+        for answer in await job.asked.collect(call.service):
             tokens = answer.token_ids if told.tokens else []
             whole = {"content": answer.content, "tokens": tokens, **_ending(job, answer)}
             found.append(told.selected({**whole, **_probabilities(job, answer.logprobs)}))
@@ -155,9 +149,7 @@ def _told(call: Call, params: SamplingParams) -> _Told:
 
 async def _chunks(call: Call, jobs: Sequence[_Job], put: Put) -> None:
     for job in jobs:
-        take = _Chunks(job, put).take
-        request = with_progress(call, job.request)
-        await follow(call.service, request, take, limits=job.limits, slot=job.slot)
+        await with_progress(call, job.asked).follow(call.service, _Chunks(job, put).take)
 
 
 @dataclass
@@ -179,11 +171,12 @@ class _Chunks:
             self._put(answer, event, {"content": "", **_ending(self.job, answer)})
 
     def _say(self, step: Step, answer: Answer) -> None:
-        event, prompt = step.event, self.job.request.prompt
+        event, asked = step.event, self.job.asked
+        prompt = asked.request.prompt
         chunk = {
             "content": step.text,
             "stop": False,
-            "id_slot": self.job.slot,
+            "id_slot": asked.slot,
             "tokens_predicted": len(answer.token_ids),
             "tokens_evaluated": 0 if isinstance(prompt, str) else len(prompt),
         }
@@ -204,18 +197,18 @@ class _Chunks:
 
 def _ending(job: _Job, answer: Answer) -> dict[str, Any]:
     """What is told at the end of an answer."""
-    event, usage = answer.last, answer.usage
+    event, usage, asked = answer.last, answer.usage, job.asked
     unread = min(1, usage.completion_tokens)  # the last token was never run through the model
     return {
         "index": job.index + event.index,
-        "id_slot": job.slot,
+        "id_slot": asked.slot,
         "stop": True,
-        "model": job.info.name,
+        "model": asked.info.name,
         "tokens_predicted": usage.completion_tokens,
         "tokens_evaluated": usage.prompt_tokens,
         "tokens_cached": usage.prompt_tokens + usage.completion_tokens - unread,
         "generation_settings": job.told.settings,
-        "prompt": job.request.prompt if isinstance(job.request.prompt, str) else "",
+        "prompt": asked.request.prompt if isinstance(asked.request.prompt, str) else "",
         "has_new_line": "\n" in answer.content,
         "truncated": bool(job.cut),
         "stop_type": _stop_type(event),
@@ -231,7 +224,7 @@ def _stop_type(event: TokenEvent) -> str:
 
 
 def _probabilities(job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
-    if not job.request.params.logprobs:
+    if not job.asked.request.params.logprobs:
         return {}
     return {"completion_probabilities": entries(logprobs)}
 

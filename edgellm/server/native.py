@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from edgellm.client.socket import PREFIX
 from edgellm.errors import EdgeLLMError
 from edgellm.holes import Hole
 from edgellm.server.failures import Failure
@@ -18,7 +19,6 @@ from edgellm.server.routes import LINES, Call, Family, Put, Reply, Route, Stream
 from edgellm.types import LoadOptions, Message, Messages, Pooling, Request
 from edgellm.wire import decode, encode, encode_error, encode_event
 
-_PREFIX = "/edgellm/v1"
 _Ids = tuple[int, ...]
 
 
@@ -188,7 +188,7 @@ _HANDLERS = (
     stats,
 )
 FAMILY = Family(
-    tuple(Route("POST", f"{_PREFIX}/{handler.__name__}", handler) for handler in _HANDLERS),
+    tuple(Route("POST", f"{PREFIX}/{handler.__name__}", handler) for handler in _HANDLERS),
     native_error,
 )
 

@@ -11,8 +11,8 @@ from edgellm.dialects import Answering, CallPart
 from edgellm.errors import RequestError
 from edgellm.holes import Hole
 from edgellm.server import embeddings, fields as f, ollama_models
-from edgellm.server.answers import Answer, Limits, Step, new_id
-from edgellm.server.chat import Chat, prepare
+from edgellm.server.answers import Answer, Asked, Step, new_id
+from edgellm.server.chat import prepare
 from edgellm.server.logprobs import entries
 from edgellm.server.ollama_models import ollama_error
 from edgellm.server.prompts import RUN_FIELDS, Prompt, request_for
@@ -35,7 +35,7 @@ async def chat(call: Call) -> Reply:
     return {**_head(chat.info), "message": message, **logprobs, **_ending(answer)}
 
 
-async def _chat_lines(call: Call, chat: Chat, put: Put) -> None:
+async def _chat_lines(call: Call, chat: Asked, put: Put) -> None:
     answer, empty = Answer(), {"role": "assistant", "content": ""}
     unsaid: list[TokenLogprob] = []
 
@@ -81,7 +81,7 @@ async def generate(call: Call) -> Reply:
     return {**_head(chat.info), **said, **logprobs, **_generated(call, chat, answer)}
 
 
-async def _generate_lines(call: Call, chat: Chat, put: Put) -> None:
+async def _generate_lines(call: Call, chat: Asked, put: Put) -> None:
     answer = Answer()
     unsaid: list[TokenLogprob] = []
 
@@ -101,7 +101,7 @@ async def _generate_lines(call: Call, chat: Chat, put: Put) -> None:
     put({**_head(chat.info), "response": "", **_logprobs(unsaid), **ending})
 
 
-async def _asked(call: Call, prompt: str, params: SamplingParams) -> Chat:
+async def _asked(call: Call, prompt: str, params: SamplingParams) -> Asked:
     """The prompt as a message, or as it is when it is raw or something follows it."""
     suffix = f.read(call.fields, "suffix", str)
     if not suffix and not f.read(call.fields, "raw", bool, False):
@@ -117,15 +117,15 @@ async def _asked(call: Call, prompt: str, params: SamplingParams) -> Chat:
     if suffix:
         hole, most = Hole(prompt, suffix), params.max_tokens
         given = (await call.service.client.fim_prompt(hole, most, model=info.name)).token_ids
-    return Chat(info, request_for(call, info, given, params), Answering(), Limits())
+    return Asked(info, request_for(call, info, given, Answering(params)))
 
 
-def _ids(chat: Chat) -> tuple[int, ...]:
+def _ids(chat: Asked) -> tuple[int, ...]:
     assert not isinstance(chat.request.prompt, str), "a conversation is token ids"
     return chat.request.prompt
 
 
-def _generated(call: Call, chat: Chat, answer: Answer) -> dict[str, Any]:
+def _generated(call: Call, chat: Asked, answer: Answer) -> dict[str, Any]:
     """The ending, with all that was said so far as `context`, for a request that goes on from it;
     not of a prompt as it is."""
     ending = _ending(answer)

@@ -1,15 +1,14 @@
 """OpenAI's chat completions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from edgellm.dialects import CallPart, Part
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Step, llama_timings, new_id, total
-from edgellm.server.chat import Chat, prepare
+from edgellm.server.answers import Answer, Asked, Step, llama_timings, new_id, total
+from edgellm.server.chat import prepare
 from edgellm.server.logprobs import entries
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.progress import TAKES as _PROGRESS, prompt_progress, with_progress
@@ -59,13 +58,13 @@ async def input_tokens(call: Call) -> Reply:
     return {"object": "response.input_tokens", "input_tokens": len(chat.request.prompt)}
 
 
-async def _prepare(call: Call) -> Chat:
+async def _prepare(call: Call) -> Asked:
     messages = f.messages(call.fields, call.service.settings.max_messages)
     streams = f.read(call.fields, "stream", bool, False)
     return await prepare(call, messages, params_of(call.fields), f.tools(call.fields), streams)
 
 
-def _choice(chat: Chat, index: int, answer: Answer) -> dict[str, Any]:
+def _choice(chat: Asked, index: int, answer: Answer) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -83,7 +82,7 @@ def _choice(chat: Chat, index: int, answer: Answer) -> dict[str, Any]:
     }
 
 
-async def _chunks(call: Call, chat: Chat, put: Put) -> None:
+async def _chunks(call: Call, chat: Asked, put: Put) -> None:
     options = f.read(call.fields, "stream_options", dict[str, Any], {})
     head = {
         "id": new_id("chatcmpl-"),
@@ -122,8 +121,7 @@ async def _chunks(call: Call, chat: Chat, put: Put) -> None:
         if step.event.finish_reason is not None:
             put({**head, **_last(step, answers[index])})
 
-    asked = replace(chat, request=with_progress(call, chat.request))
-    await asked.follow(call.service, take)
+    await with_progress(call, chat).follow(call.service, take)
     if options.get("include_usage"):
         found = list(answers.values())
         put({**head, "choices": [], "usage": usage_of(total(found), _thought(found))})

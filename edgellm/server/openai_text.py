@@ -6,33 +6,31 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
+from edgellm.dialects import Answering
 from edgellm.errors import RequestError
 from edgellm.holes import Hole
 from edgellm.server import fields as f
 from edgellm.server.answers import (
     Answer,
-    Limits,
+    Asked,
     Step,
-    collect,
-    follow,
     llama_timings,
     new_id,
     total,
 )
-from edgellm.server.llama_slots import slot_of
 from edgellm.server.logprobs import finite
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
 from edgellm.server.openai_chat import DONE, finish_reason
 from edgellm.server.progress import TAKES as _PROGRESS, prompt_progress, with_progress
 from edgellm.server.prompts import (
     RUN_FIELDS,
+    asked_for,
     read_prompts,
     refuse_long,
-    request_for,
     texts_of,
 )
 from edgellm.server.routes import EVENTS, Call, Put, Reply, Route, Stream, server_sent
-from edgellm.server.time_limits import TAKES, cuts, limits_of, silence_of, suffix_limit
+from edgellm.server.time_limits import TAKES, cuts, silence_of, suffix_limit
 from edgellm.types import ModelInfo, Request, TokenLogprob
 
 _RENAMED = {**RENAMED, "n_probs": "logprobs"}
@@ -40,19 +38,18 @@ _RENAMED = {**RENAMED, "n_probs": "logprobs"}
 
 async def completions(call: Call) -> Reply:
     info = await call.service.model(f.read(call.fields, "model", str))
-    requests, cut = await _requests(call, info)
-    limits, slot = limits_of(call, requests[0].params), slot_of(call.fields, info)
+    asked, cut = await _asked(call, info)
     if f.read(call.fields, "stream", bool, False):
         return Stream(
-            partial(_chunks, call, info, requests, limits, slot, cut),
+            partial(_chunks, call, info, asked, cut),
             server_sent,
             EVENTS,
             openai_error,
             DONE,
             silence_of(call),
         )
-    echo = await _echo(call, info, requests)
-    answers = [await collect(call.service, r, limits=limits, slot=slot) for r in requests]
+    echo = await _echo(call, asked)
+    answers = [await each.collect(call.service) for each in asked]
     usages = [total(own) for own in answers]
     flat = [answer for own in answers for answer in own]
     return {
@@ -64,8 +61,8 @@ async def completions(call: Call) -> Reply:
         "choices": [
             {
                 "index": i,
-                "text": echo[i * len(requests) // len(flat)] + answer.content,
-                "logprobs": _logprobs(requests[0], answer.logprobs),
+                "text": echo[i * len(asked) // len(flat)] + answer.content,
+                "logprobs": _logprobs(asked[0].request, answer.logprobs),
                 "finish_reason": finish_reason(answer.last.finish_reason, False),
             }
             for i, answer in enumerate(flat)
@@ -75,7 +72,7 @@ async def completions(call: Call) -> Reply:
     }
 
 
-async def _requests(call: Call, info: ModelInfo) -> tuple[list[Request], Mapping[str, int]]:
+async def _asked(call: Call, info: ModelInfo) -> tuple[list[Asked], Mapping[str, int]]:
     """One for each prompt, and what did not fit of a suffix and what is before it."""
     params = f.sampling(
         call.fields,
@@ -89,9 +86,9 @@ async def _requests(call: Call, info: ModelInfo) -> tuple[list[Request], Mapping
         hole, most = Hole(prefix, suffix), params.max_tokens
         refuse_long(*texts_of(hole))
         filled = await call.service.client.fim_prompt(hole, most, suffix_limit(call), info.name)
-        return [request_for(call, info, filled.token_ids, params)], cuts(filled)
+        return [asked_for(call, info, filled.token_ids, Answering(params))], cuts(filled)
     prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)
-    return [request_for(call, info, prompt, params) for prompt in prompts], {}
+    return [asked_for(call, info, prompt, Answering(params)) for prompt in prompts], {}
 
 
 def _has_no_limit(call: Call) -> bool:
@@ -103,9 +100,7 @@ def _has_no_limit(call: Call) -> bool:
 async def _chunks(
     call: Call,
     info: ModelInfo,
-    requests: Sequence[Request],
-    limits: Limits,
-    slot: int,
+    asked: Sequence[Asked],
     cut: Mapping[str, int],
     put: Put,
 ) -> None:
@@ -119,11 +114,10 @@ async def _chunks(
         "system_fingerprint": "edgellm",
     }
     usages, first = [], 0
-    for echo, request in zip(await _echo(call, info, requests), requests, strict=True):
-        chunks = _Chunks(put, head, first, request, echo, cut, is_timed)
-        asked = with_progress(call, request)
-        await follow(call.service, asked, chunks.take, limits=limits, slot=slot)
-        first += request.params.n
+    for echo, each in zip(await _echo(call, asked), asked, strict=True):
+        chunks = _Chunks(put, head, first, each.request, echo, cut, is_timed)
+        await with_progress(call, each).follow(call.service, chunks.take)
+        first += each.request.params.n
         usages.append(usage_of(total(list(chunks.answers.values()))))
     if options.get("include_usage"):
         put({**head, "choices": [], "usage": _sum(usages)})
@@ -167,18 +161,18 @@ class _Chunks:
         self.put(chunk)
 
 
-async def _echo(call: Call, info: ModelInfo, requests: Sequence[Request]) -> list[str]:
+async def _echo(call: Call, asked: Sequence[Asked]) -> list[str]:
     """What goes before each answer: its prompt, when that is asked for."""
     if not f.read(call.fields, "echo", bool, False):
-        return [""] * len(requests)
-    if any(request.params.logprobs is not None for request in requests):
+        return [""] * len(asked)
+    if any(each.request.params.logprobs is not None for each in asked):
         raise RequestError("echo with logprobs: a prompt's are not reported", "echo")
     client = call.service.client
     return [
-        request.prompt
-        if isinstance(request.prompt, str)
-        else await client.detokenize(request.prompt, info.name)
-        for request in requests
+        each.request.prompt
+        if isinstance(each.request.prompt, str)
+        else await client.detokenize(each.request.prompt, each.info.name)
+        for each in asked
     ]
 
 

@@ -3,17 +3,18 @@
 from dataclasses import replace
 from typing import Any
 
+from edgellm.server.answers import Asked
 from edgellm.server.fields import read
 from edgellm.server.routes import Call
-from edgellm.types import Progress, Request
+from edgellm.types import Progress
 
 TAKES = ("return_progress",)
 
 
-def with_progress(call: Call, request: Request) -> Request:
-    """The request, with events about its prompt where the fields want them."""
+def with_progress(call: Call, asked: Asked) -> Asked:
+    """The same, with events about its prompt where the fields want them."""
     wanted = read(call.fields, "return_progress", bool, False)
-    return replace(request, tells_progress=True) if wanted else request
+    return replace(asked, request=replace(asked.request, tells_progress=wanted))
 
 
 def prompt_progress(progress: Progress) -> dict[str, Any]:

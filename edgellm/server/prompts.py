@@ -5,12 +5,16 @@ the engine's request for one, whatever route it came by.
 from typing import Any
 
 from edgellm.client import Client
+from edgellm.dialects import Answering
 from edgellm.errors import RequestError
 from edgellm.holes import Hole
 from edgellm.server import fields as f
+from edgellm.server.answers import Asked
 from edgellm.server.failures import Refusal
+from edgellm.server.llama_slots import slot_of
 from edgellm.server.routes import Call
-from edgellm.types import ModelInfo, Request, SamplingParams
+from edgellm.server.time_limits import limits_of
+from edgellm.types import ModelInfo, Request
 
 Prompt = str | tuple[int, ...]
 RUN_FIELDS = ("keep_alive", "keep_prompt", "lora")  # what `request_for` reads
@@ -35,23 +39,24 @@ def texts_of(hole: Hole) -> tuple[str, ...]:
     return (hole.prefix, hole.suffix, hole.prompt, *(file.text for file in hole.files))
 
 
-def request_for(
-    call: Call,
-    info: ModelInfo,
-    prompt: Prompt,
-    params: SamplingParams,
-    shown: tuple[int, ...] = (),
-) -> Request:
+def request_for(call: Call, info: ModelInfo, prompt: Prompt, answering: Answering) -> Request:
     """The request for an answer to a prompt, with what the fields say of how it is run."""
     return Request(
         prompt,
-        params,
+        answering.params,
         model=info.name,
-        shown=shown,
+        shown=answering.shown,
         adapters=f.adapters(call.fields, info, call.service.scales),
         keep_alive=f.keep_alive(call.fields),
         keep_prompt=f.read(call.fields, "keep_prompt", bool, False),
     )
+
+
+def asked_for(call: Call, info: ModelInfo, prompt: Prompt, answering: Answering) -> Asked:
+    """The same with how its answers are read, and what the fields say of their end and slot."""
+    request = request_for(call, info, prompt, answering)
+    limits, slot = limits_of(call, request.params), slot_of(call.fields, info)
+    return Asked(info, request, answering.parser, limits, slot)
 
 
 async def read_prompts(
