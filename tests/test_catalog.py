@@ -170,6 +170,23 @@ def test_sources_are_read_and_written_alike(text: str, source: object) -> None:
     assert is_source(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("https://host/p/f.gguf?x=1", UrlSource("https://host/p/f.gguf?x=1")),
+        ("http://127.0.0.1:8000/f.gguf", UrlSource("http://127.0.0.1:8000/f.gguf")),
+        ("https://huggingface.co/o/r/blob/main/f.gguf", HubSource("o/r", "f.gguf")),
+        (
+            "https://huggingface.co/o/r/resolve/v1/a%20b/f.gguf?download=true",
+            HubSource("o/r", "a b/f.gguf", "v1"),
+        ),
+    ],
+)
+def test_addresses_are_taken_as_browsers_have_them(text: str, source: object) -> None:
+    assert parse_source(text, Path("/base")) == source
+    assert is_source(text)
+
+
 def test_local_paths_start_from_the_folder_given() -> None:
     assert parse_source("w/a.gguf", Path("/base")) == LocalSource(Path("/base/w/a.gguf"))
     assert parse_source("/w/a.gguf", Path("/base")) == LocalSource(Path("/w/a.gguf"))
@@ -203,6 +220,9 @@ def test_local_paths_start_from_the_folder_given() -> None:
         "url:file:///etc/passwd",
         "url:ftp://host/f.gguf",
         "url:https://",
+        "https://",
+        "https://huggingface.co/o/r/blob/main/../f.gguf",
+        "https://huggingface.co/o/r/blob/main/m-00001-of-00003.gguf",
         "url:https://host/a b",
         "url:https://host/ä",
         "url:https://[::1/f",

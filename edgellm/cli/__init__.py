@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from edgellm.cli.examples import EXAMPLES
 from edgellm.errors import (
@@ -64,7 +64,30 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 
 
 class _Parser(argparse.ArgumentParser):
+    """Of the command line, of a command and of its parts. --debug may stand among any options."""
+
     examples: Sequence[str] = ()
+    _is_between = False
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **settings})
+        self.add_argument(
+            "--debug",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="show the traceback of an error",
+        )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Lets options stand between words. argparse by itself takes words that may be left out,
+        or be several, for missing as soon as an option follows the word before them."""
+        if self._is_between or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._is_between = True  # it parses twice
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_between = False
 
     def format_help(self) -> str:
         shown = "".join(f"  {line}\n" for line in self.examples)
@@ -103,28 +126,28 @@ def _run(arguments: list[str]) -> int:
     parser = _Parser(
         prog="edgellm",
         description="Runs language models in GGUF files on this machine.",
-        epilog="edgellm COMMAND --help tells what a command takes",
-        allow_abbrev=False,
+        epilog="edgellm COMMAND --help tells what a command takes. Exit codes: 0 done, 1 failed, "
+        "2 cannot be done as asked, 130 Ctrl-C.",
     )
     parser.add_argument("--version", action="version", version=f"edgellm {__version__}")
-    traceback_help = "show the traceback of an error"
-    parser.add_argument("--debug", action="store_true", help=traceback_help)
-    commands = parser.add_subparsers(metavar="COMMAND", dest="command", parser_class=_Parser)
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command")
     chosen = parser
     for name, (module_name, summary) in COMMANDS.items():
-        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub = commands.add_parser(name, help=summary, description=summary)
         if name == named:
             chosen = sub
             sub.examples = EXAMPLES.get(name, ())
             module = import_module(module_name)
-            sub.add_argument(
-                "--debug", action="store_true", default=argparse.SUPPRESS, help=traceback_help
-            )
             module.add_arguments(sub)
     try:
+        if named is not None and named not in COMMANDS:
+            near = _near([named], list(COMMANDS))
+            parser.error(f"there is no command {named!r}{near}: edgellm --help lists all")
         args, unknown = parser.parse_known_args(arguments)
         if unknown:
-            chosen.error(f"unrecognized arguments: {' '.join(unknown)}{_near(chosen, unknown)}")
+            typed = [word.partition("=")[0] for word in unknown if word.startswith("--")]
+            near = _near(typed, list(chosen._option_string_actions))
+            chosen.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
     except SystemExit as leave:  # argparse has said why, or has shown the help
         return leave.code if isinstance(leave.code, int) else 0
     if args.command is None:
@@ -134,13 +157,11 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
-def _near(parser: argparse.ArgumentParser, words: list[str]) -> str:
-    """The options that mistyped ones may have been meant to be."""
+def _near(words: list[str], known: list[str]) -> str:
+    """What mistyped words may have been meant to be."""
     from difflib import get_close_matches  # for errors alone
 
-    known = list(parser._option_string_actions)
-    typed = [word.partition("=")[0] for word in words if word.startswith("--")]
-    near = [name for word in typed for name in get_close_matches(word, known, 1)]
+    near = [name for word in words for name in get_close_matches(word, known, 1)]
     return f" (near: {', '.join(near)})" if near else ""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgellm.cli.ending import leaves_nothing
+from edgellm.cli.options import keep_inputs
 from edgellm.cli.output import byte_size, print_fields, print_json
 from edgellm.cli.progress import named_bar
 from edgellm.convert.checkpoint import Checkpoint, open_checkpoint
@@ -52,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     by_name = {name.lower(): name for name in TYPES}
     type_name = by_name.get(args.type.lower()) or recipe_name(args.type)
     checkpoint = open_checkpoint(Path(args.folder))
+    keep_inputs(path, checkpoint.folder.iterdir())
     with leaves_nothing(), named_bar("converting") as watch:
         if type_name in TYPES:
             done = write_converted(checkpoint, path, type_name, args.pre, args.force, watch)

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     text = options.text(args, "text")
-    texts = text.splitlines() if args.lines else [text.removesuffix("\n")]
+    texts = options.lines_of(text) if args.lines else [text.removesuffix("\n")]
     load = options.load_options(args)
     served = asyncio.run(find_server(args, load))
     if served is not None:

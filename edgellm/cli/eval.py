@@ -15,9 +15,7 @@ from edgellm.llm import Model, load
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures = parser.add_subparsers(metavar="MEASURE", dest="measure", required=True)
     for name, row in MEASURES.items():
-        measure = measures.add_parser(
-            name, help=row.summary, description=row.summary, allow_abbrev=False
-        )
+        measure = measures.add_parser(name, help=row.summary, description=row.summary)
         row.add_models(measure)
         row.add(measure)
         measure.add_argument("--json", action="store_true", help="report as one JSON object")

@@ -52,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """One row for each model and cache type; they are loaded one after another."""
     wanted = _wanted(args)
+    if args.picture is not None:
+        read = (*args.models, args.against, args.text, args.choice_file, args.calls_file)
+        options.keep_inputs(Path(args.picture), read)
     types = (args.kv_cache_types or args.kv_cache_type or "f16").split(",")
     for name in types:
         parse_kv_types(name)

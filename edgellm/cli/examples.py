@@ -25,6 +25,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'edgellm tokenize smollm2 "Hello there"',
         "edgellm tokenize smollm2 --file book.txt --count",
     ),
+    "eval": (
+        "edgellm eval perplexity smollm2 book.txt",
+        "edgellm eval table small.gguf large.gguf --text book.txt --speed",
+    ),
     "bench": ("edgellm bench smollm2", "edgellm bench smollm2 -p 512,2048 -n 64 -b 1,8"),
     "convert": ("edgellm convert ./checkpoint model.gguf --type Q8_0",),
     "quantize": (

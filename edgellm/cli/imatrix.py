@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     check_free(path, args.force)
     backends = Backends(lambda note: print(f"edgellm: {note}", file=sys.stderr))
     with open_gguf(resolve(args.model, fetch=False)) as file:
+        options.keep_inputs(path, [*file.parts, args.file])
         tokenizer = load_tokenizer(file)
         bos = tokenizer.bos_id if tokenizer.add_bos else None
         chunks = cut(tokenizer.encode(text), bos, args.context, args.chunks)

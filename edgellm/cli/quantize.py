@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgellm.backends import Backends
 from edgellm.cli.ending import leaves_nothing
-from edgellm.cli.options import add_threads, read_text, size
+from edgellm.cli.options import add_threads, keep_inputs, read_text, size
 from edgellm.cli.output import print_json
 from edgellm.cli.progress import named_bar
 from edgellm.cli.quantize_methods import compensable, moved_scales
@@ -33,7 +33,7 @@ from edgellm.quantize.probes import costs
 from edgellm.quantize.recipes import RECIPES
 from edgellm.quantize.strips import Array
 from edgellm.quantize.target import CANDIDATES, Target, plan_for
-from edgellm.quantize.write import check_output, write_quantized
+from edgellm.quantize.write import write_quantized
 from edgellm.tokenizer import load_tokenizer
 
 _CALIBRATED = 256, 3  # tokens at a time of a text that tells what errors cost, and how often
@@ -198,7 +198,7 @@ def _write(
     args: argparse.Namespace, file: GGUFFile, plan: Plan, importance: Importance | None
 ) -> int:
     path = Path(args.output)
-    check_output(file, path)
+    keep_inputs(path, [*file.parts, args.imatrix, args.gptq, args.calibrate])
     check_free(path, args.force)
     with ExitStack() as stack:
         stack.enter_context(leaves_nothing())

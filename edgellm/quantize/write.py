@@ -53,7 +53,7 @@ def write_quantized(
     GGUFError for the disk, or a file that is there already and is not to be replaced;
     RequestError for a tensor that cannot be written, or an output that is the input.
     """
-    check_output(file, path)
+    _check_output(file, path)
     entries, tensors = _described(file, plan)
     if importance is not None:
         entries += _origin(importance, importance_name)
@@ -115,7 +115,7 @@ def _described(file: GGUFFile, plan: Plan) -> tuple[list[bytes], list[NewTensor]
     return entries, tensors
 
 
-def check_output(file: GGUFFile, path: Path) -> None:
+def _check_output(file: GGUFFile, path: Path) -> None:
     """RequestError when `path` is the input, by whatever name."""
     if path.exists() and any(path.samefile(part) for part in file.parts):
         raise RequestError(f"{path} is the file that is read: write to another", "output")

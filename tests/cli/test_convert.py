@@ -34,6 +34,7 @@ def test_a_folder_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["nowhere", "out.gguf"], "is no folder"),
         (["model", "nowhere/out.gguf"], "there is no folder"),
         (["model", "out.gguf", "--type", "Q4_X"], "Q4_X"),
+        (["model", "model/config.json", "--force"], "is a file that is read"),
     ],
 )
 def test_bad_usage(

@@ -30,6 +30,11 @@ def test_a_line_of_numbers_for_each_text(encoder: str, capsys: pytest.CaptureFix
     assert numbers(capsys, encoder, "a b", "--pooling", "none").shape == (4, HIDDEN)
 
 
+def test_a_line_ends_at_its_newline(encoder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "a\u2028b\r\nc\x0cd\n"
+    assert numbers(capsys, encoder, text, "--lines").shape == (2, HIDDEN)
+
+
 def test_json(encoder: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = numbers(capsys, encoder, "ab")
     assert cli.main(["embed", encoder, "ab", "--json", "--backend", "cpu"]) == 0

@@ -264,6 +264,7 @@ def test_an_empty_text_fills_no_chunk(
         (["--choice", "--against", "m"], "give --text FILE"),
         (["--choice", "--kv-cache-types", "f16,q9"], "kv_cache_type is 'q9'"),
         (["--choice-file", "missing.jsonl"], "missing.jsonl"),
+        (["--text", __file__, "--picture", __file__], "is a file that is read"),
     ],
 )
 def test_a_table_that_cannot_be(

@@ -215,7 +215,7 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     assert f"usage: edgellm {name}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [name for name in cli.COMMANDS if name != "eval"])
+@pytest.mark.parametrize("name", cli.COMMANDS)
 def test_the_examples_of_every_command_can_be_run(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,3 +231,32 @@ def test_the_examples_of_every_command_can_be_run(
 def test_a_mistyped_option_is_told_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "smollm2", "--temprature=1", "--zzz", "hi"]) == 2
     assert capsys.readouterr().err.endswith("--temprature=1 --zzz hi (near: --temperature)\n")
+
+
+def test_a_mistyped_command_is_told_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["lst", "--json"]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("there is no command 'lst' (near: list): edgellm --help lists all\n")
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_debug_may_stand_anywhere(place: int, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["eval", "choice", "model.gguf", "nowhere.jsonl"]
+    assert cli.main([*words[:place], "--debug", *words[place:]]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["quantize", "nosuch", "--type", "Q8_0", "out.gguf"], "'nosuch'"),
+        (["fit", "smollm2", "--json", "nosuch"], "'nosuch'"),
+        (["rm", "--debug", "nosuch", "--debug", "other"], "'nosuch'"),
+        (["eval", "table", "a", "--json", "b"], "nothing to measure"),
+    ],
+)
+def test_options_may_stand_between_words(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) == 2
+    assert said in capsys.readouterr().err

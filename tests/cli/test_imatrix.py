@@ -25,6 +25,8 @@ def test_a_matrix_is_written_and_used(
     assert report["weights"] == len(found.means) == 30 * 7
     assert found.means["blk.3.ffn_down.weight"].shape == (1, 1536)
     assert main(words) == 2  # it is there already
+    assert main([*words[:4], str(text), *WORDS, "--force"]) == 2
+    assert "is a file that is read" in capsys.readouterr().err and "blue" in text.read_text()
     quantize = ["quantize", str(smollm2), str(out), "--type", "Q4_0", "--imatrix", str(matrix)]
     only = ["--tensor-type", r"blk\.(?!0\.)=Q4_1"]  # the other layers are Q4_1 and stay so
     assert main([*quantize, *only]) == 0

@@ -53,7 +53,8 @@ def test_a_dry_run_writes_nothing(
     [
         (["OUT", "--type", "Q9_9"], "there is no type 'Q9_9'"),
         (["--type", "Q8_0"], "no OUT"),
-        (["MODEL", "--type", "Q8_0", "--force"], "is the file that is read"),
+        (["MODEL", "--type", "Q8_0", "--force"], "is a file that is read"),
+        (["TEXT", "--type", "Q8_0", "--force", "--gptq", "TEXT"], "is a file that is read"),
         (["OUT", "--type", "Q8_0", "--threads", "0"], "expected 1 or more"),
         (["OUT", "--type", "Q8_0", "--tensor-type", "x"], "expected REGEX=TYPE"),
         (["OUT", "--type", "Q8_0", "--imatrix", "MODEL"], "no importance matrix"),
@@ -77,8 +78,10 @@ def test_bad_usage(
     message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    text = tmp_path / "text"
+    text.touch()
     before = sorted(tmp_path.iterdir())
-    places = {"MODEL": str(model)}
+    places = {"MODEL": str(model), "TEXT": str(text)}
     words = [places.get(w, str(tmp_path / w) if w.endswith("OUT") else w) for w in words]
     assert main(["quantize", str(model), *words]) == 2
     assert message in capsys.readouterr().err
