@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from edgellm.backends import Backends
 from edgellm.errors import OutOfDeviceMemory
 from edgellm.kernels.kv import KVStorage
-from edgellm.kernels.program import Program
 from edgellm.kv_cache import HostStore, KVTypes, allocate, part_of
-from edgellm.limits import Limits
 from edgellm.load_plan import LoadPlan, place_load
 from edgellm.memory import GPUMemory
 from edgellm.mixed import MixedExecutable
@@ -71,7 +69,7 @@ def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends:
     placement = place_load(plan, types, options, memory)
     while True:
         try:
-            return _bind_placed(placement, plan.program, plan.limits, types, options, backends)
+            return _bind_placed(placement, plan, types, options, backends)
         except OutOfDeviceMemory as error:
             fewer = placement.gpu_layers * 3 // 4
             if options.gpu_layers != "auto" or not fewer:
@@ -82,13 +80,12 @@ def _bind_to_gpu(plan: LoadPlan, types: KVTypes, options: LoadOptions, backends:
 
 def _bind_placed(
     placement: Placement,
-    program: Program,
-    limits: Limits,
+    plan: LoadPlan,
     types: KVTypes,
     options: LoadOptions,
     backends: Backends,
 ) -> Bound:
-    device = backends.device(options.device)
+    device, program, limits = backends.device(options.device), plan.program, plan.limits
     assert placement.second is not None
     kv = allocate(program, placement.num_blocks, types, placement.num_slots)
     split = f"{placement.gpu_layers} of {placement.num_layers} layers"

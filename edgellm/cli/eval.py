@@ -3,13 +3,13 @@
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from edgellm.cli import eval_table, eval_tasks as tasks, options
 from edgellm.cli.output import print_fields, print_json, print_table
 from edgellm.cli.progress import progress_bar
 from edgellm.errors import RequestError
-from edgellm.llm import Model, load
+from edgellm.llm import Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +30,7 @@ def _perplexity(args: argparse.Namespace) -> int:
     from edgellm.eval.perplexity import perplexity
 
     text = options.read_text(args.file)
-    options.fetch(args.model)
-    loading = asdict(options.load_options(args, max_num_seqs=1))
-    with load(args.model, **loading) as model, progress_bar("scoring") as watch:
+    with _one(args) as model, progress_bar("scoring") as watch:
         found = perplexity(model, text, args.context, args.chunks, watch)
     if args.json:
         print_json(asdict(found))
@@ -69,11 +67,11 @@ def _kl(args: argparse.Namespace) -> int:
     other = args.model if args.against is None else args.against
     options.fetch(args.model)
     options.fetch(other)
-    loading = asdict(options.load_options(args, max_num_seqs=1))
-    other_loading = {**loading, "backend": args.against_backend or args.backend}
+    loading = options.load_options(args, max_num_seqs=1)
+    other_loading = replace(loading, backend=args.against_backend or args.backend)
     with (
-        load(args.model, **loading) as model,
-        load(other, **other_loading) as against,
+        Model.open(args.model, loading) as model,
+        Model.open(other, other_loading) as against,
         progress_bar("scoring") as watch,
     ):
         found = divergence(model, against, text, args.context, args.chunks, watch)
@@ -155,7 +153,7 @@ def _calls(args: argparse.Namespace) -> int:
 def _one(args: argparse.Namespace) -> Iterator[Model]:
     """The model of the command line."""
     options.fetch(args.model)
-    with load(args.model, **asdict(options.load_options(args, max_num_seqs=1))) as model:
+    with Model.open(args.model, options.load_options(args, max_num_seqs=1)) as model:
         yield model
 
 

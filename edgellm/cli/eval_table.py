@@ -96,7 +96,7 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         needle_lengths=tuple(args.needle),
         tasks=() if calls is None else read_tasks(calls, args.calls_file or tasks.CALLS),
         speed=args.speed,
-        loading=asdict(options.load_options(args, max_num_seqs=1)),
+        loading=options.load_options(args, max_num_seqs=1),
     )
     if args.against is not None and args.text is None:
         raise RequestError("--against compares predictions on a text: give --text FILE", "text")

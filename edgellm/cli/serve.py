@@ -68,17 +68,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("how much")
     group.add_argument(
-        "--max-requests", type=int, default=256, metavar="N", help="answers at once (default 256)"
+        "--max-requests",
+        type=int,
+        default=Settings.max_requests,
+        metavar="N",
+        help=f"answers at once (default {Settings.max_requests})",
     )
     group.add_argument(
         "--timeout",
         type=float,
-        default=3600.0,
+        default=Settings.deadline,
         metavar="SECONDS",
-        help="that a request may take (default 3600)",
+        help=f"that a request may take (default {Settings.deadline:.0f})",
     )
     group.add_argument(
-        "--parallel", type=int, default=8, metavar="N", help="computed side by side (default 8)"
+        "--parallel",
+        type=int,
+        default=LoadOptions.max_num_seqs,
+        metavar="N",
+        help=f"computed side by side (default {LoadOptions.max_num_seqs})",
     )
     group.add_argument(
         "--keep-alive",

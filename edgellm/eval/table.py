@@ -4,9 +4,8 @@ A row is one file with one cache type. What is measured is asked for; the rest o
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from edgellm.eval.calls import Task, tool_calls
 from edgellm.eval.choice import Item, multiple_choice
@@ -16,8 +15,9 @@ from edgellm.eval.perplexity import perplexity
 from edgellm.eval.speed import speed
 from edgellm.fit import Room, fit
 from edgellm.gguf_loader import open_gguf
-from edgellm.llm import load
+from edgellm.llm import Model
 from edgellm.memory import available_memory
+from edgellm.types import LoadOptions
 
 Watch = Callable[[int, int, float], None]
 
@@ -25,8 +25,8 @@ Watch = Callable[[int, int, float], None]
 @dataclass(frozen=True)
 class Wanted:
     """What to measure. text, context, chunks: for the perplexity; None: leave it out. against: a
-    model whose predictions count as the truth. items, tasks: of choice and calls. loading: what
-    `load` takes."""
+    model whose predictions count as the truth. items, tasks: of choice and calls. loading: how
+    models are loaded."""
 
     text: str | None = None
     context: int = 512
@@ -36,7 +36,7 @@ class Wanted:
     needle_lengths: tuple[int, ...] = ()
     tasks: tuple[Task, ...] = ()
     speed: bool = False
-    loading: dict[str, Any] = field(default_factory=dict)
+    loading: LoadOptions = LoadOptions()
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,8 @@ QUALITIES = {"kl": False, "perplexity": False, "choice": True, "needle": True, "
 
 def measure_row(name: str, kv_cache_type: str, wanted: Wanted, watch: Watch | None = None) -> Row:
     """Loads one file with one cache type and measures it. Errors are those of load."""
-    loading = {**wanted.loading, "kv_cache_type": kv_cache_type}
-    memory = wanted.loading.get("memory_limit") or available_memory()
-    with load(name, **loading) as model:
+    memory = wanted.loading.memory_limit or available_memory()
+    with Model.open(name, replace(wanted.loading, kv_cache_type=kv_cache_type)) as model:
         path = Path(model.info.path)
         with open_gguf(path) as file:
             row = Row(name, kv_cache_type, file.num_bytes, 8 * file.num_bytes / file.num_parameters)
@@ -79,7 +78,7 @@ def measure_row(name: str, kv_cache_type: str, wanted: Wanted, watch: Watch | No
             found = perplexity(model, wanted.text, wanted.context, wanted.chunks, watch)
             row = replace(row, perplexity=found.perplexity, error=found.error)
         if wanted.text is not None and wanted.against is not None:
-            with load(wanted.against, **wanted.loading) as against:
+            with Model.open(wanted.against, wanted.loading) as against:
                 apart = divergence(
                     model, against, wanted.text, wanted.context, wanted.chunks, watch
                 )

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from edgellm import cli
-from edgellm.cli import eval as eval_command
 from edgellm.errors import RequestError
 from edgellm.eval.perplexity import perplexity
 from edgellm.llm import Model
+from edgellm.types import LoadOptions
 from tests.mock_model import BOS, MockModel, make_manager, noise
 
 TEXT = "It was a bright cold day in April, and the clocks were striking thirteen."
@@ -70,13 +70,13 @@ def test_what_cannot_be_scored(text: str, context: int, said: str) -> None:
 def test_the_command_prints_a_line_or_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: dict[str, Any] = {}
+    asked: list[LoadOptions] = []
 
-    def load(name: str, **options: Any) -> Model:
-        asked.update(options)
+    def load(name: str, options: LoadOptions) -> Model:
+        asked.append(options)
         return mock()
 
-    monkeypatch.setattr(eval_command, "load", load)
+    monkeypatch.setattr(Model, "open", load)
     (tmp_path / "model.gguf").write_bytes(b"never read")
     (tmp_path / "text").write_text(TEXT)
     words = ["eval", "perplexity", str(tmp_path / "model.gguf"), str(tmp_path / "text")]
@@ -84,7 +84,7 @@ def test_the_command_prints_a_line_or_json(
     seen = capsys.readouterr()
     assert seen.out.startswith("perplexity ") and "in 4 chunks of 16" in seen.out
     assert seen.err == ""
-    assert asked["context_length"] == 16
+    assert asked[0].context_length == 16
     assert cli.main([*words, "--context", "16", "--json", "--chunks", "3"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report.keys() == {"perplexity", "error", "tokens", "chunks", "context"}
@@ -101,12 +101,12 @@ def kl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(*words: str) -> tuple[int, list[tuple[str, str]]]:
         loaded: list[tuple[str, str]] = []
 
-        def load(name: str, **options: Any) -> Model:
-            loaded.append((Path(name).name, options["backend"]))
-            assert options["context_length"] in (16, 512)
+        def load(name: str, options: LoadOptions) -> Model:
+            loaded.append((Path(name).name, options.backend))
+            assert options.context_length in (16, 512)
             return mock()
 
-        monkeypatch.setattr(eval_command, "load", load)
+        monkeypatch.setattr(Model, "open", load)
         model, text = tmp_path / "model.gguf", tmp_path / "text"
         for path in (model, tmp_path / "other.gguf"):
             path.write_bytes(b"never read")
@@ -190,7 +190,7 @@ def test_smollm2_lies_near_itself_on_the_reference_backend(
 def test_tasks_of_our_own_or_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(eval_command, "load", lambda name, **options: mock())
+    monkeypatch.setattr(Model, "open", lambda name, options: mock())
     model, items = tmp_path / "model.gguf", tmp_path / "items"
     model.write_bytes(b"never read")
     items.write_text('{"query": "a", "choices": ["b", "c"], "gold": 0}\n')

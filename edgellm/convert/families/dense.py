@@ -124,11 +124,15 @@ def _activations(tensors: dict[str, Weight]) -> Keys:
     }
 
 
-def _smollm3(s: Settings) -> Keys:
-    """Which layers rotate is the architecture's own: three of four."""
+def check_rotation(s: Settings) -> None:
+    """Which layers rotate is the architecture's own where it is three of four."""
     rotated = s.items("no_rope_layers")
     if rotated and list(rotated) != [int(i % 4 != 3) for i in range(s.layers)]:
         raise s.wrong("no_rope_layers", rotated, "a layer without rotation in each four")
+
+
+def _smollm3(s: Settings) -> Keys:
+    check_rotation(s)
     return decoder(s)
 
 

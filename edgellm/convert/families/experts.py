@@ -8,6 +8,7 @@ from edgellm.convert.families.dense import (
     INNER,
     NO_OUTPUT_BIAS,
     VISION,
+    check_rotation,
     clamp,
     granite,
     hunyuan,
@@ -81,9 +82,7 @@ def _qwen2moe(s: Settings) -> Keys:
 
 def _llama4(s: Settings) -> Keys:
     """Chunks for windows; blocks without experts have a width of their own."""
-    rotated = s.items("no_rope_layers")
-    if rotated and list(rotated) != [int(i % 4 != 3) for i in range(s.layers)]:
-        raise s.wrong("no_rope_layers", rotated, "a layer without rotation in each four")
+    check_rotation(s)
     if s.flag("use_qk_norm", True) != (s.optional_integer("num_local_experts") != _MAVERICK):
         expected = f"true unless there are {_MAVERICK} experts: no key says it"
         raise s.wrong("use_qk_norm", s.flag("use_qk_norm", True), expected)
