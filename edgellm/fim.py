@@ -6,11 +6,11 @@ from the hole; prefix and files in whole steps, so that the next keystroke finds
 the cache. Knows nothing of requests and answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from edgellm.errors import BackendError
-from edgellm.holes import FimPrompt, Hole
+from edgellm.holes import FimPrompt, Hole, SourceFile
 from edgellm.tokenizer.special import FimTokens
 
 _REPOSITORY = "myproject\n"
@@ -55,16 +55,7 @@ def fill(
     prefix, suffix = ids(hole.prefix), ids(hole.suffix)
     middle = [fim.middle, *ids(hole.prompt)]
     begin = [vocabulary.bos_id] if vocabulary.add_bos and vocabulary.bos_id is not None else []
-    head: list[int] = []
-    separator: list[int] = []
-    if fim.repository is None or fim.file_separator is None:
-        files = [ids(file.text) for file in hole.files]
-    else:
-        mark = fim.file_separator
-        files = [[mark, *ids(f"{file.name}\n{file.text}")] for file in hole.files]
-        if files:
-            head, separator = [fim.repository, *ids(_REPOSITORY)], [mark, *ids(_FILE)]
-
+    head, files, separator = _repository(fim, hole.files, ids)
     reserved = _RESERVED if max_tokens is None else max_tokens
     fixed = len(begin) + len(head) + len(separator) + len(middle) + 2
     room = max(0, context_length - reserved - fixed - 1)
@@ -85,6 +76,17 @@ def fill(
         len(suffix) - len(kept_suffix),
         sum(map(len, files)) - sum(map(len, kept_files)),
     )
+
+
+def _repository(
+    fim: FimTokens, files: Sequence[SourceFile], ids: Callable[[str], list[int]]
+) -> tuple[list[int], list[list[int]], list[int]]:
+    """What goes before all files, each file, and what goes before the one with the hole."""
+    if not files or fim.repository is None or fim.file_separator is None:
+        return [], [ids(file.text) for file in files], []
+    mark = fim.file_separator
+    marked = [[mark, *ids(f"{file.name}\n{file.text}")] for file in files]
+    return [fim.repository, *ids(_REPOSITORY)], marked, [mark, *ids(_FILE)]
 
 
 def _tail(ids: list[int], room: int) -> list[int]:

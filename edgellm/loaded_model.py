@@ -233,6 +233,8 @@ def load_model(
         ready = make_ready(file, config, options, backends, adapters.adapters, drafters, tokenizer)
         file.give_back_metadata()  # the tokenizer has its own
         opened.pop_all()  # the model closes them
+    for text in tokenizer.notes:
+        note(f"{name}: {text}")
     info = ModelInfo(
         name=name,
         path=str(path),
@@ -247,25 +249,17 @@ def load_model(
         generates="logits" in ready.program.outputs,
         pooling=head.pooling,
     )
-    for text in tokenizer.notes:
-        note(f"{name}: {text}")
-    numerics: dict[str, str | int] = {
-        "backend": ready.where,
-        "kv_cache_type": ready.kv_cache_type,
-        "context_length": ready.limits.context_length,
-        **({"mtp_heads": 1} if ready.has_head else {}),
-    }
     return LoadedModel(
         file,
         tokenizer,
         ready.engine,
         info,
         note,
-        adapters,
-        numerics,
-        draft_bytes,
-        head,
-        ready.find,
+        adapters=adapters,
+        numerics=ready.numerics,
+        draft_bytes=draft_bytes,
+        head=head,
+        find=ready.find,
     )
 
 

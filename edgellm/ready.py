@@ -4,6 +4,7 @@ Knows nothing of text, requests, other models or callers. This is the only place
 that compute are put together.
 """
 
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
@@ -51,6 +52,16 @@ class Ready:
     engine: Engine
     has_head: bool = False
     find: Find = find_best
+
+    @property
+    def numerics(self) -> Mapping[str, str | int]:
+        """What the bits in the cache depend on beside the file."""
+        return {
+            "backend": self.where,
+            "kv_cache_type": self.kv_cache_type,
+            "context_length": self.limits.context_length,
+            **({"mtp_heads": 1} if self.has_head else {}),
+        }
 
     @property
     def kv_cache_bytes(self) -> int:

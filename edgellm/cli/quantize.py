@@ -222,7 +222,6 @@ def _write(
             path,
             args.threads or usable_threads(),
             importance,
-            args.imatrix or "",
             args.force,
             watch,
             moments,

@@ -35,11 +35,12 @@ class Driven:
 @dataclass(frozen=True)
 class Importance:
     """means: of squared inputs by weight name, float32 (experts, columns). datasets, chunks: what
-    they are of."""
+    they are of. path: of the file, as it was given."""
 
     means: Mapping[str, Array]
     datasets: tuple[str, ...]
     chunks: int
+    path: str = ""
 
 
 def read_importance(path: str | Path) -> Importance:
@@ -47,7 +48,7 @@ def read_importance(path: str | Path) -> Importance:
     be."""
     if _is_old(Path(path)):
         old = read_old_importance(Path(path))
-        return Importance(old.means, (old.dataset,) if old.dataset else (), old.chunks)
+        return Importance(old.means, (old.dataset,) if old.dataset else (), old.chunks, str(path))
     with open_gguf(path) as file:
         if file.string("general.type") != "imatrix":
             raise GGUFError(
@@ -60,7 +61,8 @@ def read_importance(path: str | Path) -> Importance:
             if name.endswith(_SUMS)
         }
         datasets = tuple(file.strings("imatrix.datasets") or ())
-        return Importance(means, datasets, file.integer("imatrix.chunk_count") or 0)
+        chunks = file.integer("imatrix.chunk_count") or 0
+        return Importance(means, datasets, chunks, str(path))
 
 
 def _is_old(path: Path) -> bool:

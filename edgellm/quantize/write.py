@@ -39,7 +39,6 @@ def write_quantized(
     path: Path,
     threads: int,
     importance: Importance | None = None,
-    importance_name: str = "",
     replace: bool = False,
     watch: Watch | None = None,
     moments: Moments | None = None,
@@ -56,7 +55,7 @@ def write_quantized(
     _check_output(file, path)
     entries, tensors = _described(file, plan)
     if importance is not None:
-        entries += _origin(importance, importance_name)
+        entries += _origin(importance)
     means: Mapping[str, Array] = {} if importance is None else fitted(importance, file).means
     weights = {
         planned.tensor.name: _weights(planned, means, factors.get(planned.tensor.name))
@@ -121,9 +120,9 @@ def _check_output(file: GGUFFile, path: Path) -> None:
         raise RequestError(f"{path} is the file that is read: write to another", "output")
 
 
-def _origin(importance: Importance, name: str) -> list[bytes]:
+def _origin(importance: Importance) -> list[bytes]:
     return [
-        entry("quantize.imatrix.file", name),
+        entry("quantize.imatrix.file", importance.path),
         entry("quantize.imatrix.dataset", importance.datasets[0] if importance.datasets else ""),
         entry("quantize.imatrix.entries_count", np.uint32(len(importance.means))),
         entry("quantize.imatrix.chunks_count", np.uint32(importance.chunks)),

@@ -119,7 +119,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Prepared:
     """A request of a route, the model that it is for, how its answers are read and what ends them.
 
     slot: as in Service.follow.

@@ -8,7 +8,7 @@ from typing import Any
 from edgellm.dialects import CallPart, Part, Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Asked, new_id
+from edgellm.server.answers import Answer, Prepared, new_id
 from edgellm.server.chat import prepare
 from edgellm.server.failures import Failure
 from edgellm.server.routes import EVENTS, Call, Family, Put, Reply, Route, Stream, typed_server_sent
@@ -52,7 +52,7 @@ async def count_tokens(call: Call) -> Reply:
     return {"input_tokens": len(chat.request.prompt)}
 
 
-async def _prepare(call: Call) -> Asked:
+async def _prepare(call: Call) -> Prepared:
     conversation = _conversation(call)
     if len(conversation) > call.service.settings.max_messages:
         raise RequestError(f"{len(conversation)} messages: too many", "messages")
@@ -152,7 +152,7 @@ def _tools(call: Call) -> Tools:
     return read_tools(functions, choice, is_parallel)
 
 
-def _message(chat: Asked, message_id: str, usage: Usage) -> dict[str, Any]:
+def _message(chat: Prepared, message_id: str, usage: Usage) -> dict[str, Any]:
     return {
         "id": message_id,
         "type": "message",
@@ -201,7 +201,7 @@ def _stop_reason(event: TokenEvent, has_calls: bool) -> str:
     return "tool_use" if has_calls else "end_turn"
 
 
-async def _events(call: Call, chat: Asked, put: Put) -> None:
+async def _events(call: Call, chat: Prepared, put: Put) -> None:
     block = _Blocks()
 
     def begin() -> None:

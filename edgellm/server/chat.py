@@ -5,9 +5,9 @@ from typing import Any
 from edgellm.dialects import TAIL, Tools, plan
 from edgellm.dialects.effort import for_harmony
 from edgellm.errors import RequestError
-from edgellm.server.answers import Asked
+from edgellm.server.answers import Prepared
 from edgellm.server.fields import read
-from edgellm.server.prompts import asked_for
+from edgellm.server.prompts import prepared_for
 from edgellm.server.reasoning import is_apart, reasoning_of
 from edgellm.server.routes import Call
 from edgellm.types import Messages, SamplingParams
@@ -19,7 +19,7 @@ async def prepare(
     params: SamplingParams,
     tools: Tools | None = None,
     streams: bool = False,
-) -> Asked:
+) -> Prepared:
     """The request to the model that the fields name.
 
     streams: arguments of calls are wanted as they come.
@@ -42,7 +42,7 @@ async def prepare(
         ids += tuple(await client.tokenize(end + begun, add_special=False, model=info.name))
         tail = end or tail
     answering = asked.answering(params, tail, streams, is_apart(call.fields))
-    return asked_for(call, info, ids, answering)
+    return prepared_for(call, info, ids, answering)
 
 
 def _begun(messages: Messages) -> str:

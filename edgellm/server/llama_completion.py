@@ -9,7 +9,7 @@ from edgellm.dialects import Answering
 from edgellm.errors import RequestError
 from edgellm.holes import Hole, SourceFile
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Asked, Step, llama_timings
+from edgellm.server.answers import Answer, Prepared, Step, llama_timings
 from edgellm.server.llama_cpp import llama_cpp_error
 from edgellm.server.llama_settings import generation_settings
 from edgellm.server.logprobs import entries
@@ -17,7 +17,7 @@ from edgellm.server.progress import TAKES as _PROGRESS, prompt_progress, with_pr
 from edgellm.server.prompts import (
     RUN_FIELDS,
     Prompt,
-    asked_for,
+    prepared_for,
     read_prompts,
     refuse_long,
     texts_of,
@@ -60,7 +60,7 @@ class _Job:
     belong to."""
 
     index: int
-    asked: Asked
+    prepared: Prepared
     cut: Mapping[str, int]
     told: _Told
 
@@ -122,7 +122,7 @@ async def _reply(
     _check_keep(call, info)
     told = _told(call, params)
     jobs = [
-        _Job(i * params.n, asked_for(call, info, prompt, Answering(params)), cut, told)
+        _Job(i * params.n, prepared_for(call, info, prompt, Answering(params)), cut, told)
         for i, prompt in enumerate(prompts)
     ]
     if f.read(call.fields, "stream", bool, False):
@@ -131,7 +131,7 @@ async def _reply(
         return Stream(chunks, server_sent, EVENTS, llama_cpp_error, silence=silence)
     found = []
     for job in jobs:
-        for answer in await job.asked.collect(call.service):
+        for answer in await job.prepared.collect(call.service):
             tokens = answer.token_ids if told.tokens else []
             whole = {"content": answer.content, "tokens": tokens, **_ending(job, answer)}
             found.append(told.selected({**whole, **_probabilities(job, answer.logprobs)}))
@@ -149,7 +149,7 @@ def _told(call: Call, params: SamplingParams) -> _Told:
 
 async def _chunks(call: Call, jobs: Sequence[_Job], put: Put) -> None:
     for job in jobs:
-        await with_progress(call, job.asked).follow(call.service, _Chunks(job, put).take)
+        await with_progress(call, job.prepared).follow(call.service, _Chunks(job, put).take)
 
 
 @dataclass
@@ -171,12 +171,12 @@ class _Chunks:
             self._put(answer, event, {"content": "", **_ending(self.job, answer)})
 
     def _say(self, step: Step, answer: Answer) -> None:
-        event, asked = step.event, self.job.asked
-        prompt = asked.request.prompt
+        event, prepared = step.event, self.job.prepared
+        prompt = prepared.request.prompt
         chunk = {
             "content": step.text,
             "stop": False,
-            "id_slot": asked.slot,
+            "id_slot": prepared.slot,
             "tokens_predicted": len(answer.token_ids),
             "tokens_evaluated": 0 if isinstance(prompt, str) else len(prompt),
         }
@@ -197,18 +197,18 @@ class _Chunks:
 
 def _ending(job: _Job, answer: Answer) -> dict[str, Any]:
     """What is told at the end of an answer."""
-    event, usage, asked = answer.last, answer.usage, job.asked
+    event, usage, prepared = answer.last, answer.usage, job.prepared
     unread = min(1, usage.completion_tokens)  # the last token was never run through the model
     return {
         "index": job.index + event.index,
-        "id_slot": asked.slot,
+        "id_slot": prepared.slot,
         "stop": True,
-        "model": asked.info.name,
+        "model": prepared.info.name,
         "tokens_predicted": usage.completion_tokens,
         "tokens_evaluated": usage.prompt_tokens,
         "tokens_cached": usage.prompt_tokens + usage.completion_tokens - unread,
         "generation_settings": job.told.settings,
-        "prompt": asked.request.prompt if isinstance(asked.request.prompt, str) else "",
+        "prompt": prepared.request.prompt if isinstance(prepared.request.prompt, str) else "",
         "has_new_line": "\n" in answer.content,
         "truncated": bool(job.cut),
         "stop_type": _stop_type(event),
@@ -224,7 +224,7 @@ def _stop_type(event: TokenEvent) -> str:
 
 
 def _probabilities(job: _Job, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
-    if not job.asked.request.params.logprobs:
+    if not job.prepared.request.params.logprobs:
         return {}
     return {"completion_probabilities": entries(logprobs)}
 

@@ -11,7 +11,7 @@ from edgellm.dialects import Answering, CallPart
 from edgellm.errors import RequestError
 from edgellm.holes import Hole
 from edgellm.server import embeddings, fields as f, ollama_models
-from edgellm.server.answers import Answer, Asked, Step, new_id
+from edgellm.server.answers import Answer, Prepared, Step, new_id
 from edgellm.server.chat import prepare
 from edgellm.server.logprobs import entries
 from edgellm.server.ollama_models import ollama_error
@@ -35,7 +35,7 @@ async def chat(call: Call) -> Reply:
     return {**_head(chat.info), "message": message, **logprobs, **_ending(answer)}
 
 
-async def _chat_lines(call: Call, chat: Asked, put: Put) -> None:
+async def _chat_lines(call: Call, chat: Prepared, put: Put) -> None:
     answer, empty = Answer(), {"role": "assistant", "content": ""}
     unsaid: list[TokenLogprob] = []
 
@@ -70,7 +70,7 @@ async def generate(call: Call) -> Reply:
         raise RequestError("images: only text can be read", "images")
     if not prompt and not f.read(call.fields, "suffix", str):
         return await _loaded(call, {"response": ""})
-    chat = await _asked(call, prompt, _params(call))
+    chat = await _prepared(call, prompt, _params(call))
     if f.read(call.fields, "stream", bool, True):
         lines = partial(_generate_lines, call, chat)
         return Stream(lines, json_line, LINES, ollama_error)
@@ -81,7 +81,7 @@ async def generate(call: Call) -> Reply:
     return {**_head(chat.info), **said, **logprobs, **_generated(call, chat, answer)}
 
 
-async def _generate_lines(call: Call, chat: Asked, put: Put) -> None:
+async def _generate_lines(call: Call, chat: Prepared, put: Put) -> None:
     answer = Answer()
     unsaid: list[TokenLogprob] = []
 
@@ -101,7 +101,7 @@ async def _generate_lines(call: Call, chat: Asked, put: Put) -> None:
     put({**_head(chat.info), "response": "", **_logprobs(unsaid), **ending})
 
 
-async def _asked(call: Call, prompt: str, params: SamplingParams) -> Asked:
+async def _prepared(call: Call, prompt: str, params: SamplingParams) -> Prepared:
     """The prompt as a message, or as it is when it is raw or something follows it."""
     suffix = f.read(call.fields, "suffix", str)
     if not suffix and not f.read(call.fields, "raw", bool, False):
@@ -117,15 +117,15 @@ async def _asked(call: Call, prompt: str, params: SamplingParams) -> Asked:
     if suffix:
         hole, most = Hole(prompt, suffix), params.max_tokens
         given = (await call.service.client.fim_prompt(hole, most, model=info.name)).token_ids
-    return Asked(info, request_for(call, info, given, Answering(params)))
+    return Prepared(info, request_for(call, info, given, Answering(params)))
 
 
-def _ids(chat: Asked) -> tuple[int, ...]:
+def _ids(chat: Prepared) -> tuple[int, ...]:
     assert not isinstance(chat.request.prompt, str), "a conversation is token ids"
     return chat.request.prompt
 
 
-def _generated(call: Call, chat: Asked, answer: Answer) -> dict[str, Any]:
+def _generated(call: Call, chat: Prepared, answer: Answer) -> dict[str, Any]:
     """The ending, with all that was said so far as `context`, for a request that goes on from it;
     not of a prompt as it is."""
     ending = _ending(answer)

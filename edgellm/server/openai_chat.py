@@ -7,7 +7,7 @@ from typing import Any
 from edgellm.dialects import CallPart, Part
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Asked, Step, llama_timings, new_id, total
+from edgellm.server.answers import Answer, Prepared, Step, llama_timings, new_id, total
 from edgellm.server.chat import prepare
 from edgellm.server.logprobs import entries
 from edgellm.server.openai import RENAMED, now, openai_error, usage_of
@@ -58,13 +58,13 @@ async def input_tokens(call: Call) -> Reply:
     return {"object": "response.input_tokens", "input_tokens": len(chat.request.prompt)}
 
 
-async def _prepare(call: Call) -> Asked:
+async def _prepare(call: Call) -> Prepared:
     messages = f.messages(call.fields, call.service.settings.max_messages)
     streams = f.read(call.fields, "stream", bool, False)
     return await prepare(call, messages, params_of(call.fields), f.tools(call.fields), streams)
 
 
-def _choice(chat: Asked, index: int, answer: Answer) -> dict[str, Any]:
+def _choice(chat: Prepared, index: int, answer: Answer) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -82,7 +82,7 @@ def _choice(chat: Asked, index: int, answer: Answer) -> dict[str, Any]:
     }
 
 
-async def _chunks(call: Call, chat: Asked, put: Put) -> None:
+async def _chunks(call: Call, chat: Prepared, put: Put) -> None:
     options = f.read(call.fields, "stream_options", dict[str, Any], {})
     head = {
         "id": new_id("chatcmpl-"),

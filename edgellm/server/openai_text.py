@@ -12,7 +12,7 @@ from edgellm.holes import Hole
 from edgellm.server import fields as f
 from edgellm.server.answers import (
     Answer,
-    Asked,
+    Prepared,
     Step,
     llama_timings,
     new_id,
@@ -24,7 +24,7 @@ from edgellm.server.openai_chat import DONE, finish_reason
 from edgellm.server.progress import TAKES as _PROGRESS, prompt_progress, with_progress
 from edgellm.server.prompts import (
     RUN_FIELDS,
-    asked_for,
+    prepared_for,
     read_prompts,
     refuse_long,
     texts_of,
@@ -38,18 +38,18 @@ _RENAMED = {**RENAMED, "n_probs": "logprobs"}
 
 async def completions(call: Call) -> Reply:
     info = await call.service.model(f.read(call.fields, "model", str))
-    asked, cut = await _asked(call, info)
+    prepared, cut = await _prepared(call, info)
     if f.read(call.fields, "stream", bool, False):
         return Stream(
-            partial(_chunks, call, info, asked, cut),
+            partial(_chunks, call, info, prepared, cut),
             server_sent,
             EVENTS,
             openai_error,
             DONE,
             silence_of(call),
         )
-    echo = await _echo(call, asked)
-    answers = [await each.collect(call.service) for each in asked]
+    echo = await _echo(call, prepared)
+    answers = [await each.collect(call.service) for each in prepared]
     usages = [total(own) for own in answers]
     flat = [answer for own in answers for answer in own]
     return {
@@ -61,8 +61,8 @@ async def completions(call: Call) -> Reply:
         "choices": [
             {
                 "index": i,
-                "text": echo[i * len(asked) // len(flat)] + answer.content,
-                "logprobs": _logprobs(asked[0].request, answer.logprobs),
+                "text": echo[i * len(prepared) // len(flat)] + answer.content,
+                "logprobs": _logprobs(prepared[0].request, answer.logprobs),
                 "finish_reason": finish_reason(answer.last.finish_reason, False),
             }
             for i, answer in enumerate(flat)
@@ -72,7 +72,7 @@ async def completions(call: Call) -> Reply:
     }
 
 
-async def _asked(call: Call, info: ModelInfo) -> tuple[list[Asked], Mapping[str, int]]:
+async def _prepared(call: Call, info: ModelInfo) -> tuple[list[Prepared], Mapping[str, int]]:
     """One for each prompt, and what did not fit of a suffix and what is before it."""
     params = f.sampling(
         call.fields,
@@ -86,9 +86,9 @@ async def _asked(call: Call, info: ModelInfo) -> tuple[list[Asked], Mapping[str,
         hole, most = Hole(prefix, suffix), params.max_tokens
         refuse_long(*texts_of(hole))
         filled = await call.service.client.fim_prompt(hole, most, suffix_limit(call), info.name)
-        return [asked_for(call, info, filled.token_ids, Answering(params))], cuts(filled)
+        return [prepared_for(call, info, filled.token_ids, Answering(params))], cuts(filled)
     prompts = await read_prompts(call.service.client, call.fields.get("prompt"), info.name)
-    return [asked_for(call, info, prompt, Answering(params)) for prompt in prompts], {}
+    return [prepared_for(call, info, prompt, Answering(params)) for prompt in prompts], {}
 
 
 def _has_no_limit(call: Call) -> bool:
@@ -100,7 +100,7 @@ def _has_no_limit(call: Call) -> bool:
 async def _chunks(
     call: Call,
     info: ModelInfo,
-    asked: Sequence[Asked],
+    prepared: Sequence[Prepared],
     cut: Mapping[str, int],
     put: Put,
 ) -> None:
@@ -114,7 +114,7 @@ async def _chunks(
         "system_fingerprint": "edgellm",
     }
     usages, first = [], 0
-    for echo, each in zip(await _echo(call, asked), asked, strict=True):
+    for echo, each in zip(await _echo(call, prepared), prepared, strict=True):
         chunks = _Chunks(put, head, first, each.request, echo, cut, is_timed)
         await with_progress(call, each).follow(call.service, chunks.take)
         first += each.request.params.n
@@ -161,18 +161,18 @@ class _Chunks:
         self.put(chunk)
 
 
-async def _echo(call: Call, asked: Sequence[Asked]) -> list[str]:
+async def _echo(call: Call, prepared: Sequence[Prepared]) -> list[str]:
     """What goes before each answer: its prompt, when that is asked for."""
     if not f.read(call.fields, "echo", bool, False):
-        return [""] * len(asked)
-    if any(each.request.params.logprobs is not None for each in asked):
+        return [""] * len(prepared)
+    if any(each.request.params.logprobs is not None for each in prepared):
         raise RequestError("echo with logprobs: a prompt's are not reported", "echo")
     client = call.service.client
     return [
         each.request.prompt
         if isinstance(each.request.prompt, str)
         else await client.detokenize(each.request.prompt, each.info.name)
-        for each in asked
+        for each in prepared
     ]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from edgellm.server.answers import Asked
+from edgellm.server.answers import Prepared
 from edgellm.server.fields import read
 from edgellm.server.routes import Call
 from edgellm.types import Progress
@@ -11,10 +11,10 @@ from edgellm.types import Progress
 TAKES = ("return_progress",)
 
 
-def with_progress(call: Call, asked: Asked) -> Asked:
+def with_progress(call: Call, prepared: Prepared) -> Prepared:
     """The same, with events about its prompt where the fields want them."""
     wanted = read(call.fields, "return_progress", bool, False)
-    return replace(asked, request=replace(asked.request, tells_progress=wanted))
+    return replace(prepared, request=replace(prepared.request, tells_progress=wanted))
 
 
 def prompt_progress(progress: Progress) -> dict[str, Any]:

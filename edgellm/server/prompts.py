@@ -9,7 +9,7 @@ from edgellm.dialects import Answering
 from edgellm.errors import RequestError
 from edgellm.holes import Hole
 from edgellm.server import fields as f
-from edgellm.server.answers import Asked
+from edgellm.server.answers import Prepared
 from edgellm.server.failures import Refusal
 from edgellm.server.llama_slots import slot_of
 from edgellm.server.routes import Call
@@ -52,11 +52,11 @@ def request_for(call: Call, info: ModelInfo, prompt: Prompt, answering: Answerin
     )
 
 
-def asked_for(call: Call, info: ModelInfo, prompt: Prompt, answering: Answering) -> Asked:
+def prepared_for(call: Call, info: ModelInfo, prompt: Prompt, answering: Answering) -> Prepared:
     """The same with how its answers are read, and what the fields say of their end and slot."""
     request = request_for(call, info, prompt, answering)
     limits, slot = limits_of(call, request.params), slot_of(call.fields, info)
-    return Asked(info, request, answering.parser, limits, slot)
+    return Prepared(info, request, answering.parser, limits, slot)
 
 
 async def read_prompts(

@@ -8,7 +8,7 @@ from typing import Any
 from edgellm.dialects import Part, Tools, read_tools
 from edgellm.errors import RequestError
 from edgellm.server import fields as f
-from edgellm.server.answers import Answer, Asked, new_id
+from edgellm.server.answers import Answer, Prepared, new_id
 from edgellm.server.chat import prepare
 from edgellm.server.failures import Failure, Refusal
 from edgellm.server.kept_responses import Kept
@@ -91,7 +91,7 @@ def _stream_error(failure: Failure) -> Mapping[str, Any]:
     return {"type": "error", **openai_error(failure)["error"]}
 
 
-async def _prepare(call: Call, said: Messages) -> Asked:
+async def _prepare(call: Call, said: Messages) -> Prepared:
     messages = list(said)
     instructions = f.read(call.fields, "instructions", str)
     if instructions:
@@ -165,7 +165,7 @@ def _keep(call: Call, said: Messages, response: Mapping[str, Any], answer: Answe
 
 def _response(
     call: Call,
-    chat: Asked,
+    chat: Prepared,
     response_id: str,
     status: str,
     output: list[dict[str, Any]],
@@ -217,7 +217,7 @@ def _output(answer: Answer, status: str) -> Iterator[dict[str, Any]]:
         yield function_call(new_id("fc_"), status, part, part.id or new_id("call_"))
 
 
-async def _events(call: Call, said: Messages, chat: Asked, put: Put) -> None:
+async def _events(call: Call, said: Messages, chat: Prepared, put: Put) -> None:
     """The events of a response, numbered."""
     response_id, items, numbers = new_id("resp_"), Items(), count()
 

@@ -56,8 +56,7 @@ def test_what_is_written(tmp_path: Path, threads: int) -> None:
             make_plan(file, "Q4_K", pure=True),
             path,
             threads,
-            Importance(means, ("text",), 2),
-            "i.gguf",
+            Importance(means, ("text",), 2, "i.gguf"),
             watch=lambda *seen: watched.append(seen),
         )
         before = dict(file.metadata)
