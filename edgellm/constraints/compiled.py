@@ -37,35 +37,33 @@ def compile_constraint(params: SamplingParams, words: Callable[[], Words]) -> Co
 def _from_schema(schema: Mapping[str, Any] | bool | str) -> str:
     from llguidance import LLMatcher
 
-    try:
-        return LLMatcher.grammar_from_json_schema(
-            _bounded("json_schema", schema_text(schema)),
-            defaults=JSON_FORM,  # type: ignore[arg-type]
-            overrides=JSON_RULES,  # type: ignore[arg-type]
-        )
-    except ValueError as error:
-        raise refused("json_schema", str(error)) from None
+    return LLMatcher.grammar_from_json_schema(
+        _checked("json_schema", schema_text(schema)),
+        defaults=JSON_FORM,  # type: ignore[arg-type]
+        overrides=JSON_RULES,  # type: ignore[arg-type]
+    )
 
 
 def _from_regex(regex: str) -> str:
     from llguidance import LLMatcher
 
-    return LLMatcher.grammar_from_regex(_bounded("regex", regex))
+    return LLMatcher.grammar_from_regex(_checked("regex", regex))
 
 
-def _from_lark(lark: str) -> str:
+def _from_lark(lark: str, field: str = "lark") -> str:
     from llguidance import LLMatcher
 
-    return LLMatcher.grammar_from_lark(_bounded("lark", lark))
+    return LLMatcher.grammar_from_lark(_checked(field, lark))
 
 
 def _from_gbnf(grammar: str) -> str:
-    return _from_lark(write_lark(read_gbnf(_bounded("grammar", grammar))))
+    return _from_lark(write_lark(read_gbnf(_checked("grammar", grammar))), "grammar")
 
 
 def _from_choices(choices: tuple[str, ...]) -> str:
     # The same escapes in both: quotes, backslashes and control characters.
-    return _from_lark(f"start: {' | '.join(json.dumps(t, ensure_ascii=False) for t in choices)}")
+    texts = (json.dumps(text, ensure_ascii=False) for text in choices)
+    return _from_lark(f"start: {' | '.join(texts)}", "choices")
 
 
 _GRAMMARS: Mapping[str, Callable[[Any], str]] = {
@@ -77,9 +75,17 @@ _GRAMMARS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def _bounded(field: str, text: str) -> str:
+def _checked(field: str, text: str) -> str:
+    """The text. RequestError when it is too long, or not made of whole characters."""
     if len(text) > _MAX_GRAMMAR:
         raise RequestError(
             f"{field} has {len(text)} characters: at most {_MAX_GRAMMAR} are read", field
         )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise RequestError(
+            f"{field} holds half a surrogate pair ({text[error.start]!r}): give whole characters",
+            field,
+        ) from None
     return text

@@ -120,7 +120,6 @@ def nested(times: int) -> Any:
         {"lark": "start: " + "(" * 60000 + '"a"' + ")" * 60000},
         {"lark": "start: x"},
         {"lark": "start: start"},
-        {"lark": "x" * (5 << 20)},
         {"json_schema": '{"allOf":[' * 60000 + "{}" + "]}" * 60000},
         {"json_schema": nested(20000)},
         {"grammar": "root ::= " + "(" * 60000},
@@ -130,6 +129,18 @@ def test_what_is_wrong_or_too_deep_is_refused_soon(params: dict[str, Any]) -> No
     began = time.monotonic()
     assert len(refused(**params)) < 1000
     assert time.monotonic() - began < PATIENCE
+
+
+@pytest.mark.parametrize("field", ["regex", "lark", "grammar", "json_schema", "choices"])
+def test_texts_are_of_whole_characters_and_bounded(field: str) -> None:
+    for part, said in (("\ud800", "surrogate"), ("x" * (5 << 20), "at most 4194304 are read")):
+        given = {
+            "lark": f'start: "{part}"',
+            "grammar": f'root ::= "{part}"',
+            "json_schema": {"const": part},
+            "choices": ("a", part),
+        }
+        assert said in refused(**{field: given.get(field, part)})
 
 
 @pytest.mark.parametrize(

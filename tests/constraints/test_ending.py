@@ -32,6 +32,13 @@ def letters(tokens: list[int], num_prompt_tokens: int) -> Any:
     return row
 
 
+def brackets(tokens: list[int], num_prompt_tokens: int) -> Any:
+    """A model that opens one array in another for ever."""
+    row = noise(tokens, num_prompt_tokens)
+    row[ord("[")] = 60.0
+    return row
+
+
 @pytest.mark.parametrize("most", [45, 50, 60])
 def test_a_text_without_end_is_closed_in_time(most: int) -> None:
     """Contexts of the mock hold 64 tokens, two of which are the prompt."""
@@ -49,8 +56,16 @@ def test_forms_that_may_be_long_are_closed_in_time(form: str) -> None:
     assert done.finish_reason == "stop" and json.loads(done.text)
 
 
-def test_a_pattern_may_have_no_end() -> None:
-    schema = {"type": "string", "pattern": "^[a-c]+!$"}
+@pytest.mark.parametrize("most", range(40, 58))
+def test_what_grows_by_a_bracket_a_token_is_closed_in_time(most: int) -> None:
+    schema = {"type": "array", "items": {"$ref": "#"}}
+    done = answer(MockModel(brackets), json_schema=schema, max_tokens=most)
+    assert done.finish_reason == "stop" and json.loads(done.text)[0]
+
+
+@pytest.mark.parametrize("pattern", ["^[a-c]+!$", "^a{300}$"])
+def test_a_pattern_may_have_no_end(pattern: str) -> None:
+    schema = {"type": "string", "pattern": pattern}
     done = answer(MockModel(letters), json_schema=schema, max_tokens=60, logit_bias={"!": False})
     assert (done.finish_reason, len(done.text)) == ("length", 60)
 
