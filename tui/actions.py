@@ -75,4 +75,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("help", "f1", "Help", "View", views.show_help),
     Action("quit", "ctrl+q", "Quit", "View", views.leave),
 )
-BY_NAME = {action.name: action for action in ACTIONS}
+# As programs of this kind call some of them.
+_OTHER_NAMES = {"bye": "quit", "exit": "quit", "clear": "new", "export": "save", "?": "help"}
+_NAMES = {action.name: action for action in ACTIONS}
+BY_NAME = _NAMES | {other: _NAMES[name] for other, name in _OTHER_NAMES.items()}

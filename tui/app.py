@@ -159,6 +159,14 @@ class ChatApp(App[None]):
     def action_act(self, name: str) -> None:
         self.do(BY_NAME[name])
 
+    def action_help_quit(self) -> None:
+        """Ctrl+C where nothing is selected to be copied: stops an answer, and never ends the chat,
+        as in the plain loop."""
+        if self.session.generation(self.chat) is not None:
+            self.do(BY_NAME["stop"])
+        else:
+            self.notify(f"{BY_NAME['quit'].shown_key} quits")
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A screen over the conversation has its own keys."""
         return action != "act" or not isinstance(self.screen, ModalScreen)

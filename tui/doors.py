@@ -37,5 +37,6 @@ class Library(Protocol):
     def offers(self) -> tuple[Offer, ...]:
         """All of them, those that the catalogue puts first at the front."""
 
-    def pull(self, name: str, advance: Advance, note: Note) -> None:
-        """Fetches a model. What `advance` raises ends it; the next try goes on from there."""
+    def pull(self, name: str, advance: Advance, note: Note) -> str:
+        """Fetches a model by its name or an address, and returns its name. What `advance` raises
+        ends it; the next try goes on from there."""

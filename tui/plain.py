@@ -26,7 +26,11 @@ _HELP = "/new begins another conversation, /quit ends; @file attaches; Ctrl-C st
 
 
 def can_draw(term: str | None, stdin: TextIO, stdout: TextIO) -> bool:
-    """Whether the screen can be used."""
+    """Whether the screen can be used, whose frames are no letters of every encoding."""
+    try:
+        "╭─●".encode(stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
     return stdin.isatty() and stdout.isatty() and term not in (None, "", "dumb", "unknown")
 
 
@@ -62,12 +66,14 @@ async def converse(
             match line.strip():
                 case "":
                     continue
-                case "/quit" | "/exit":
+                case "/quit" | "/exit" | "/bye":
                     break
                 case "/new":
                     chat = Chat(Conversation(model=model))
                 case "/help":
                     note(_HELP)
+                case word if word.startswith("/") and " " not in word:
+                    note(f"no command {word}: {_HELP}")
                 case prompt:
                     await _turn(session, kept, chat, prompt, interrupted, stdout)
     finally:

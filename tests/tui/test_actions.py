@@ -16,7 +16,7 @@ from tests.tui.piloted import app_of, asynchronous, chatting, counting, notices,
 
 def test_keys_and_names_are_single() -> None:
     keys = [action.key for action in ACTIONS]
-    assert len({*keys}) == len(keys) == len(BY_NAME)
+    assert len({*keys}) == len(keys) == len({action.name for action in ACTIONS})
 
 
 def test_what_a_chat_must_be_able_to_do() -> None:
@@ -78,6 +78,7 @@ async def test_unknown_commands_and_errors_are_told(tmp_path: Path) -> None:
     async with chatting(tmp_path, counting()) as pilot:
         await say(pilot, "/nothing")
         await until(pilot, lambda: "no command /nothing" in notices(pilot))
+        assert app_of(pilot).editor.text == "/nothing"  # it may have been meant as a message
         await say(pilot, "/copy")
         await until(pilot, lambda: "no answer to copy" in notices(pilot))
         await say(pilot, "/model broken")

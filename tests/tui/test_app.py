@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from textual.widgets import Button, OptionList, ProgressBar, Static
+from textual.widgets import Button, Input, OptionList, ProgressBar, Static
 
 from edgellm.errors import ConnectionFailed, DownloadError, EdgeLLMError
 from edgellm.tui.actions import ACTIONS
@@ -270,6 +270,25 @@ async def test_the_first_start_offers_a_model_and_pulls_it(tmp_path: Path) -> No
         await pilot.press("enter")
         await until(pilot, lambda: app_of(pilot).session.known("tiny"))
         await say(pilot, "hi")
+
+
+@pytest.mark.parametrize("typed", ["my.gguf", "hf:owner/repo/my.gguf"])
+@asynchronous
+async def test_a_model_that_is_not_listed_is_typed(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.gguf").touch()
+    taken: list[str | None] = []
+    async with chatting(tmp_path) as pilot:
+        screen = ModelScreen(ScriptedLibrary(), None)
+        await pilot.app.push_screen(screen, taken.append)
+        await until(pilot, lambda: screen.query_one(OptionList).option_count == 2)
+        screen.query_one(Input).value = typed
+        stage = screen.query_one(".stage", Static)
+        await until(pilot, lambda: "a file's path" in str(stage.render()))
+        await pilot.press("enter")
+        await until(pilot, lambda: taken == ["my.gguf"])
 
 
 @asynchronous

@@ -26,16 +26,19 @@ def test_when_there_is_a_screen() -> None:
         ("xterm", terminal, pipe),
     ):
         assert not can_draw(term, stdin, stdout)
+    with open(os.devnull, "w", encoding="latin-1") as latin:
+        latin.isatty = lambda: True  # type: ignore[method-assign]
+        assert not can_draw("xterm", terminal, latin)
 
 
 @asynchronous
 async def test_a_conversation(tmp_path: Path) -> None:
     client = ScriptedClient(lambda prompt: f"{prompt.count('<user>')}\x1b[2J")
-    lines, written = io.StringIO("one\n\n@none\n/new\nthree\n/quit\nfour\n"), io.StringIO()
+    lines, written = io.StringIO("one\n\n@none\n/what\n/new\nthree\n/quit\nfour\n"), io.StringIO()
     await converse(ScriptedEngine(client), tmp_path / "h.db", "tiny", None, lines, written)
     answers = [line for line in written.getvalue().splitlines() if line[:1].isdigit()]
     assert answers == ["1\\x1b[2J", "2\\x1b[2J", "1\\x1b[2J"]
-    assert client.closed
+    assert client.closed and "(no command /what: /new begins" in written.getvalue()
     with Store(tmp_path / "h.db") as store:
         assert {c.title for c in store.conversations()} == {"one", "three"}
 

@@ -21,7 +21,9 @@ def submit(app: "ChatApp", text: str) -> None:
     elif name in BY_NAME:
         app.do(BY_NAME[name], argument.strip())
     else:
-        app.notify(f"no command /{name}: / lists them", severity="warning", markup=False)
+        app.editor.put(text)
+        said = f"no command /{name}: / lists them; a blank before it makes it a message"
+        app.notify(said, severity="warning", markup=False)
 
 
 async def ask(app: "ChatApp", text: str) -> None:

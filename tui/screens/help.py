@@ -17,6 +17,7 @@ _EDITOR = (
     ("↑ ↓", "what was typed before, at the first and the last line"),
     ("@path", "attaches a file, or the text files of a folder"),
     ("/", "lists the commands; Tab completes"),
+    ("Ctrl+C", "copies what is selected, or stops writing"),
     ("Tab", "goes to the messages: actions are about the one in focus"),
 )
 _COMMAND = 14  # cells

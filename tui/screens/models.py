@@ -1,6 +1,7 @@
 """Chooses a model, and pulls it first when it is not here. Also the screen of the first start."""
 
 import asyncio
+from pathlib import Path
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -16,6 +17,7 @@ from edgellm.tui.widgets.status_bar import size
 
 _HINT = "Enter takes it · type to search · Esc closes"
 _FIRST_HINT = "Enter fetches it · type to search · Esc closes"
+_TYPED_HINT = "Enter takes a file's path, or fetches hf:owner/repo/file.gguf or https://..."
 _PULLING_HINT = "Esc stops the download"
 
 
@@ -24,7 +26,7 @@ class _Stopped(Exception):
 
 
 class ModelScreen(Dialog[str]):
-    """The name of the model chosen, which is stored by then.
+    """The name of the model chosen, which is stored by then, or the path of the user's own file.
 
     first: this is the first start and no model is here yet; the first of the library is offered.
     """
@@ -73,11 +75,18 @@ class ModelScreen(Dialog[str]):
         listed.add_options(Option(_line(offer), id=offer.name) for offer in offers)
         names = [offer.name for offer in offers]
         listed.highlighted = names.index(self._current) if self._current in names else 0
+        self._say("" if offers or not query else _TYPED_HINT)
 
     @on(Input.Submitted)
     def _take_marked(self, event: Input.Submitted) -> None:
         event.stop()
-        self.query_one(OptionList).action_select()
+        typed, listed = event.value.strip(), self.query_one(OptionList)
+        if listed.option_count or not typed:
+            listed.action_select()
+        elif Path(typed).expanduser().is_file():
+            self.dismiss(typed)
+        elif self._stop is None:
+            self._pull(typed)
 
     def on_key(self, event: Key) -> None:
         """The list is walked through while the search is typed."""
@@ -98,15 +107,15 @@ class ModelScreen(Dialog[str]):
         if offer.path is not None:
             self.dismiss(offer.name)
         else:
-            self._pull(offer)
+            self._pull(offer.name, offer.size)
 
     @work
-    async def _pull(self, offer: Offer) -> None:
+    async def _pull(self, name: str, num_bytes: int | None = None) -> None:
         loop = asyncio.get_running_loop()
         stop = self._stop = asyncio.Event()
         bar = self.query_one(ProgressBar)
-        bar.display, bar.total, bar.progress = True, offer.size, 0
-        self._say(f"asking for {offer.name}")
+        bar.display, bar.total, bar.progress = True, num_bytes, 0
+        self._say(f"asking for {name}")
         self.show_hint(_PULLING_HINT)
 
         def show(stage: str, done: int, total: int | None) -> None:
@@ -123,13 +132,13 @@ class ModelScreen(Dialog[str]):
             loop.call_soon_threadsafe(self._say, text)
 
         try:
-            await asyncio.to_thread(self._library.pull, offer.name, advance, note)
+            fetched = await asyncio.to_thread(self._library.pull, name, advance, note)
         except _Stopped:
             self._say("stopped; what has come is kept, and the next try goes on from there")
         except EdgeLLMError as error:
             self._say(str(error), failed=True)
         else:
-            self.dismiss(offer.name)
+            self.dismiss(fetched)
         finally:
             bar.display, self._stop = False, None
             self.show_hint(_HINT)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
@@ -16,6 +17,7 @@ from tests.tui.piloted import (
     chatting,
     counting,
     finished,
+    notices,
     say,
     shown,
     texts,
@@ -24,19 +26,28 @@ from tests.tui.piloted import (
 from tests.tui.scripted import END, ScriptedClient
 
 
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
 @asynchronous
-async def test_stop(tmp_path: Path) -> None:
+async def test_stop(key: str, tmp_path: Path) -> None:
     client = ScriptedClient(lambda prompt: "x" * 1000)
     client.delay = 0.005
     async with chatting(tmp_path, client) as pilot:
         await say(pilot, "hi", wait=False)
         app = app_of(pilot)
         await until(pilot, lambda: (g := app.session.generation(app.chat)) and len(g.text) > 5)
-        await pilot.press("escape")
+        await pilot.press(key)
         await finished(pilot)
         answer = shown(app)[-1]
         assert answer.finish_reason == "abort" and 5 < len(answer.content) < 1000
         assert client.running == 0
+
+
+@asynchronous
+async def test_ctrl_c_ends_no_chat(tmp_path: Path) -> None:
+    async with chatting(tmp_path, counting()) as pilot:
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: "Ctrl+Q quits" in notices(pilot))
+        await say(pilot, "hi")
 
 
 @asynchronous
