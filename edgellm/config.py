@@ -16,19 +16,23 @@ def _root(default: str) -> Path:
     return typed_path(home) if home else Path(default)
 
 
+def _data() -> Path:
+    return _root(platformdirs.user_data_dir("edgellm", appauthor=False))
+
+
 def models_dir() -> Path:
     """Folder of the pulled model files."""
-    return _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "models"
+    return _data() / "models"
 
 
 def history_file() -> Path:
     """The conversations of `edgellm chat`."""
-    return _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "history.db"
+    return _data() / "history.db"
 
 
 def sessions_dir() -> Path:
     """Folder of the saved sessions."""
-    return _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "sessions"
+    return _data() / "sessions"
 
 
 def cache_dir() -> Path:
@@ -47,9 +51,5 @@ def socket_path() -> Path:
     if given:
         return typed_path(given)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = (
-        Path(runtime) / "edgellm"
-        if runtime
-        else _root(platformdirs.user_data_dir("edgellm", appauthor=False)) / "run"
-    )
+    folder = Path(runtime) / "edgellm" if runtime else _data() / "run"
     return folder / "edgellm.sock"

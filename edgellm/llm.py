@@ -117,7 +117,7 @@ class Model:
 
     def details(self) -> ModelDetails:
         """What a front end may want to know beyond `info`."""
-        return self._loaded.details()
+        return self._loaded.details
 
     def close(self) -> None:
         """Aborts what runs and gives everything back. May be called again."""
@@ -226,7 +226,7 @@ class Model:
         its function is strict. Errors are those of complete.
         """
         loaded = self._loaded
-        asked = plan(loaded.details(), read_tools(tools, tool_choice))
+        asked = plan(loaded.details, read_tools(tools, tool_choice))
         ids = tuple(loaded.chat_ids(asked.messages(messages), asked.template_tools))
         tail = loaded.tokenizer.decode(ids[-TAIL:])
         answering = asked.answering(params or SamplingParams(), tail)

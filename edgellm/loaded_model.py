@@ -159,7 +159,8 @@ class LoadedModel:
         return found
 
     @cached_property
-    def _details(self) -> ModelDetails:
+    def details(self) -> ModelDetails:
+        """What front ends report of the model."""
         tokenizer, architecture = self.tokenizer, self.info.architecture
         weights: Counter[str] = Counter()
         for tensor in self._file.tensors.values():
@@ -183,10 +184,6 @@ class LoadedModel:
             tokenizer=tokenizer.model,
             control_marks=self._control_marks,
         )
-
-    def details(self) -> ModelDetails:
-        """What front ends report of the model."""
-        return self._details
 
     def close(self) -> None:
         """Closes the file and the template. The engine must be closed already."""

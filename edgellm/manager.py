@@ -177,7 +177,7 @@ class Manager:
         """
         check_params(request.params)
         with self.using(request.model, request.keep_alive) as model:
-            request_id = request.request_id or f"request-{next(self._request_ids)}"
+            request_id = request.request_id or self._new_id()
             answers = consumers(model, request, request_id, emit)
             self._thread.post(partial(model.engine.add, *answers))
         return request_id
@@ -197,6 +197,9 @@ class Manager:
         """
         with self.using(model) as loaded:
             return sessions.restore(self._saved_model(loaded), name)
+
+    def _new_id(self) -> str:
+        return f"request-{next(self._request_ids)}"
 
     def _saved_model(self, loaded: LoadedModel) -> sessions.SavedModel:
         info = loaded.info
@@ -231,7 +234,7 @@ class Manager:
         """
         with self.using(name) as model:
             over: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
-            request_id = f"request-{next(self._request_ids)}"
+            request_id = self._new_id()
             consumer = scoring(model, ids, start, request_id, take_rows, over.put)
             self._thread.post(partial(model.engine.add, consumer))
             try:
@@ -283,7 +286,7 @@ class Manager:
     ) -> list[Pooled]:
         size = model.info.vocab_size
         checked = [replace(text, ids=checked_ids(text.ids, size)) for text in texts]
-        request_id = f"request-{next(self._request_ids)}"
+        request_id = self._new_id()
         work = PoolingWork(model, checked, pooling, request_id)
         for pooler in work.poolers:
             self._thread.post(partial(model.engine.add, pooler))

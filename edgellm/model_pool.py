@@ -64,8 +64,8 @@ class ModelPool:
     """Loads and unloads; the engines of its models take turns in `thread`.
 
     budget: bytes for the weights and caches of all models together; None: what the machine has to
-    spare when the first comes in. patience: seconds that a model
-    which does not fit beside those with work waits for them.
+    spare when the first comes in. patience: seconds that a model which does not fit beside those
+    with work waits for them.
     """
 
     def __init__(

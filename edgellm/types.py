@@ -259,7 +259,8 @@ class ModelDetails:
 
 @dataclass(frozen=True)
 class Stats:
-    """What one model's engine has done and is doing. Tokens are rows computed."""
+    """What one model's engine has done and is doing. tokens_computed: rows, of prompts and answers;
+    tokens_generated: those of answers."""
 
     running: int
     waiting: int

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from edgellm.cli import options
 from edgellm.cli.output import print_json
 from edgellm.cli.progress import DownloadProgress
-from edgellm.cli.running_server import Served, add_server_option, find_server
+from edgellm.cli.running_server import add_server_option, find_server
+from edgellm.client.naming import Served
 from edgellm.types import POOLINGS, LoadOptions
 
 

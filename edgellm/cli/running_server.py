@@ -2,23 +2,14 @@
 
 import argparse
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from edgellm.client import Client
-from edgellm.client.naming import is_meant
+from edgellm.client.naming import Served, is_meant
 from edgellm.config import socket_path
 from edgellm.errors import ConnectionFailed, ModelsBusy, RequestError
 from edgellm.types import LoadOptions
 
 KEY_VARIABLE = "EDGELLM_API_KEY"
-
-
-@dataclass(frozen=True)
-class Served:
-    """What answers, and its name for the model."""
-
-    client: Client
-    model: str
 
 
 def add_server_option(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from edgellm.cli.running_server import Served, find_server
+from edgellm.cli.running_server import find_server
+from edgellm.client.naming import Served
 from edgellm.types import (
     LoadOptions,
     Messages,

@@ -152,7 +152,7 @@ class LocalClient:
         await self._threads.do(partial(self._manager.unload, name))
 
     async def details(self, model: str | None = None) -> ModelDetails:
-        return await self._quick(model, LoadedModel.details)
+        return await self._quick(model, lambda held: held.details)
 
     async def tokenize(
         self,

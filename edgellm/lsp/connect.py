@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from edgellm.client import ChildClient, Client, SocketClient
-from edgellm.client.naming import is_meant
+from edgellm.client.naming import Served, is_meant
 from edgellm.config import socket_path
 from edgellm.errors import BackendError, ConnectionFailed, RequestError
 from edgellm.holes import Hole
@@ -24,15 +24,7 @@ class Asked:
     load: LoadOptions | None = None
 
 
-@dataclass(frozen=True)
-class Found:
-    """What answers, and its name for the model."""
-
-    client: Client
-    model: str
-
-
-async def find(asked: Asked) -> Found:
+async def find(asked: Asked) -> Served:
     """EdgeLLMError when nothing can answer; it says what to do."""
     server = SocketClient(asked.server or str(socket_path()), asked.api_key)
     try:
@@ -51,16 +43,16 @@ async def find(asked: Asked) -> Found:
     except BaseException:
         await child.close()
         raise
-    return Found(child, info.name)
+    return Served(child, info.name)
 
 
-async def _of_server(client: Client, meant: list[ModelInfo], all_: tuple[ModelInfo, ...]) -> Found:
+async def _of_server(client: Client, meant: list[ModelInfo], all_: tuple[ModelInfo, ...]) -> Served:
     """The first of the models that can fill in the middle."""
     error: BackendError | None = None
     for info in meant:
         try:
             await client.fim_prompt(Hole("", ""), 1, model=info.name)
-            return Found(client, info.name)
+            return Served(client, info.name)
         except BackendError as refusal:
             error = refusal
     if error is not None:

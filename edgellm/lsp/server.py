@@ -14,14 +14,14 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument
 
+from edgellm.client.naming import Served
 from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.holes import SourceFile
-from edgellm.lsp.connect import Found
 from edgellm.lsp.cursor import hole_at, indent_at, is_inside_line, without_word, word_before
 from edgellm.lsp.suggest import Suggester, Wanted
 from edgellm.version import __version__
 
-Find = Callable[[], Awaitable[Found]]
+Find = Callable[[], Awaitable[Served]]
 
 
 @dataclass
@@ -31,7 +31,7 @@ class _Engine:
     find: Find
     delay: float
     server: LanguageServer
-    found: Found | None = None
+    found: Served | None = None
     _suggester: Suggester | None = None
     _finding: asyncio.Task[None] | None = None
     _said: set[str] = field(default_factory=set)
