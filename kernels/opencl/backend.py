@@ -143,7 +143,7 @@ def _opened(
 
 def _opened_one(device: Any, open_store: OpenStore | None, variant: Variant) -> Context:
     """A device, perhaps without what it claims beyond plain OpenCL; BackendError if not even so."""
-    *more, plainest = dict.fromkeys((variant, *variant.fallbacks))
+    *more, plainest = variant, *variant.fallbacks
     for cut in more:
         with suppress(BackendError):
             return _checked(Context(device, cut, open_store))
@@ -152,10 +152,10 @@ def _opened_one(device: Any, open_store: OpenStore | None, variant: Variant) -> 
 
 def _plainer(context: Context) -> Context | None:
     """The device with the next of its variant's fallbacks; None where that is the plainest."""
-    for cut in context.variant.fallbacks:
-        if cut != context.variant:
-            return _checked(Context(context.device, cut, context.open_store))
-    return None
+    fallbacks = context.variant.fallbacks
+    if not fallbacks:
+        return None
+    return _checked(Context(context.device, fallbacks[0], context.open_store))
 
 
 def _checked(context: Context) -> Context:

@@ -39,20 +39,36 @@ class Context:
             if text not in self._programs:
                 self._programs[text] = self._build(text, key)
         try:
-            return cl.Kernel(self._programs[text], key.function)
-        except cl.LogicError:
-            raise BackendError(
-                f"the opencl backend has no kernel {key.function} yet: use --backend cpu"
-            ) from None
+            kernel = cl.Kernel(self._programs[text], key.function)
+            self._check_group(kernel, key)
+        except cl.Error as error:  # some drivers finish building here
+            if "INVALID_KERNEL_NAME" in str(error):
+                raise BackendError(
+                    f"the opencl backend has no kernel {key.function} yet: use --backend cpu"
+                ) from None
+            raise self._cannot_build(key, error) from None
+        return kernel
 
     def _build(self, text: str, key: KernelKey) -> Any:
         try:
             return self._binaries.build(text, [f"-cl-std={language(self.variant)}"])
         except cl.Error as error:
-            raise DriverFault(
-                f"the driver of {self.device.name.strip()} cannot build {key.source}.cl: update "
-                f"it, choose another device, or use --backend cpu\n{error}"
-            ) from None
+            raise self._cannot_build(key, error) from None
+
+    def _check_group(self, kernel: Any, key: KernelKey) -> None:
+        """A kernel that takes many registers may run in smaller groups only than the device has."""
+        info = cl.kernel_work_group_info
+        most = kernel.get_work_group_info(info.WORK_GROUP_SIZE, self.device)
+        own = kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, self.device)
+        needed = int(np.prod(own)) or self.variant.items
+        if needed > most:
+            raise self._cannot_build(key, f"for groups of {needed}, only of {most} work-items")
+
+    def _cannot_build(self, key: KernelKey, reason: object) -> DriverFault:
+        return DriverFault(
+            f"the driver of {self.device.name.strip()} cannot build {key.source}.cl: update it, "
+            f"choose another device, or use --backend cpu\n{reason}"
+        )
 
     def room(self, size: int, what: str = "one buffer") -> Any:
         """Memory of the device, `size` bytes of anything.

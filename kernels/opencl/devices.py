@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from edgellm.errors import BackendError, RequestError
-from edgellm.kernels.opencl.drivers import platforms
+from edgellm.kernels.opencl.drivers import LAST, platforms
 from edgellm.kernels.opencl.variant import CPU, GPU, Dot4, Tile, Variant
 
 # What a device may have, by the extensions that offer it. Kernels need none of it.
@@ -141,9 +141,16 @@ def _kind(device: Any) -> str:
     return next((name for name, bit in kinds.items() if device.type & bit), "other")
 
 
+# Drivers for processors that give clang's builtins to clang's own code generators. One that goes by
+# SPIR-V (Mesa's rusticl) does not refuse them: its translator ends the process.
+_TAKE_BUILTINS = {"Portable Computing Language", LAST}
+
+
 def variant_of(device: Any) -> Variant:
     """How kernels are cut for a device, with what it offers beyond what they need."""
     if _kind(device) == "cpu":
+        if device.platform.name.strip() not in _TAKE_BUILTINS:
+            return replace(CPU, name=f"{CPU.name}-plain", inlines_itself=False, ahead=0)
         return replace(CPU, name=f"{CPU.name}-avx2", dot4="avx2")
     # Few devices have groups this small, or as little local memory.
     size = int(device.max_work_group_size)
@@ -182,6 +189,8 @@ def _extensions(device: Any) -> set[str]:
     return extensions
 
 
+# More of them spill registers there, and crash the compiler of 2022, which Debian 12 has.
+_PAIRS_OF_INTEL = 4
 _AMD_CHIP = re.compile(r"gfx(?P<generation>9|1\d)[0-9a-f]{2}\b")
 
 
@@ -198,6 +207,8 @@ def _with_extensions(variant: Variant, device: Any) -> Variant:
         variant = replace(variant, shuffles="khr")
     elif "cl_intel_subgroups" in extensions:
         variant = replace(variant, shuffles="intel")
+    if "cl_intel_subgroups" in extensions:
+        variant = replace(variant, pairs=_PAIRS_OF_INTEL)
     # Scales may be subnormal halves, which not all devices keep.
     keeps_all = "cl_khr_fp16" in extensions and device.half_fp_config & cl.device_fp_config.DENORM
     return replace(variant, has_half=bool(keeps_all))

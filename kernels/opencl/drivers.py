@@ -17,13 +17,13 @@ import pyopencl as cl
 _SETTING = "OCL_ICD_VENDORS"  # the folder in which the loader looks for drivers
 _SYSTEM = Path("/etc/OpenCL/vendors")
 _INTEL = ("intel-opencl-rt", "libintelocl.so")
-_LAST = "Intel(R) OpenCL"  # its platform for processors; that for graphics has a longer name
+LAST = "Intel(R) OpenCL"  # its platform for processors; that for graphics has a longer name
 
 
 def platforms() -> list[Any]:
     """pyopencl's, Intel's for processors last. cl.Error where there is no driver at all."""
     with _wheels_known():
-        return sorted(cl.get_platforms(), key=lambda platform: platform.name.strip() == _LAST)
+        return sorted(cl.get_platforms(), key=lambda platform: platform.name.strip() == LAST)
 
 
 @contextmanager

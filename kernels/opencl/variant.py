@@ -8,6 +8,7 @@ from typing import Literal
 
 Dot4 = Literal["none", "khr", "ptx", "gfx9", "gfx11", "avx2"]
 Shuffles = Literal["none", "khr", "intel"]
+_SMALL = "small"
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,16 @@ class Variant:
 
     @property
     def fallbacks(self) -> tuple["Variant", ...]:
-        """The same with less and less of what not all devices have, down to plain OpenCL."""
-        name = self.name.split("-")[0]
+        """The same with less and less of what not all devices have: down to plain OpenCL, then in
+        groups of few work-items, for compilers that grant no more."""
+        name, *more = self.name.split("-")
+        if more == [_SMALL]:
+            return ()
         dotless = replace(self, name=name, dot4="none")
-        return dotless, replace(dotless, shuffles="none", has_half=False, ahead=0)
+        plain = replace(dotless, shuffles="none", has_half=False, ahead=0)
+        small = replace(plain, name=f"{name}-{_SMALL}", slices=1, group=16, items=16, tiles=())
+        ways = dict.fromkeys((self, dotless, plain, plain if plain.group == 1 else small))
+        return tuple(ways)[1:]
 
     @property
     def lanes(self) -> int:

@@ -232,6 +232,8 @@ def _attend(plan: Plan, call: OpCall, stored: Sequence[OpCall]) -> None:
             "HEADS": together,
             "ROWS": rows,
             "CAUSAL": causal,
+            "SLOPES": int("alibi" in call.attributes),
+            "SOFTCAP": int(bool(call.attributes.get("softcap"))),
             "SPLIT": int(count == "parts"),
             "STORES": int(count == "alone"),
             "ROTATES": int(count == "alone" and len(stored) > 1),

@@ -4,7 +4,8 @@
 // pair is computed as if it were alone. With SPLIT a work-group does one tile of one row, and
 // attention_merge does what is left: the same additions in the same order. With STORES rows are of
 // a sequence each, HEADS are all that share a key head, and a work-group first stores what it will
-// read: its row's key and value, as store_kv would.
+// read: its row's key and value, as store_kv would. SLOPES, SOFTCAP: whether there are any: known
+// this early, what is not needed takes no registers.
 
 #define TILE 256
 #define PAIRS (ROWS * HEADS)
@@ -261,9 +262,9 @@ void attention(__global const int *step, __global const int *positions,
                 if (is_seen) {
                     intV at = start + c + IOTA;
                     value = score[p] * scale;
-                    if (softcap)
+                    if (SOFTCAP)
                         value = softcap * tanh(value / softcap);
-                    if (slopes) {
+                    if (SLOPES) {
                         floatV distance = convert_floatV(at - sights[p].position);
                         value = fused((floatV)(slopes[query[p] % heads]),
                                       CAUSAL ? distance : -fabs(distance), value);

@@ -11,12 +11,13 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from edgellm.errors import BackendError, RequestError
+from edgellm.errors import BackendError, DriverFault, RequestError
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.opencl import OpenCLBackend, devices
 from edgellm.kernels.opencl.backend import report
 from edgellm.kernels.opencl.binaries import OpenStore
 from edgellm.kernels.opencl.context import Context
+from edgellm.kernels.opencl.sources import KernelKey
 from edgellm.kernels.opencl.variant import _DOT4, VARIANTS
 from tests.kernels.cpu.programs import decoder, pack, storage, streams
 from tests.kernels.opencl.test_bits import check_products
@@ -35,6 +36,7 @@ def device(name: str, kind: int = GPU, extensions: str = "", **more: Any) -> Sim
         "host_unified_memory": 0,
         "max_mem_alloc_size": 1 << 30,
         "global_mem_size": 4 << 30,
+        "platform": SimpleNamespace(name="Portable Computing Language"),
     }
     return SimpleNamespace(name=name, type=kind, extensions=extensions, **usual | more)
 
@@ -101,6 +103,7 @@ def test_drivers_that_are_missing_or_broken(
     ("found", "variant"),
     [
         (device("a", CPU, "cl_khr_integer_dot_product"), "cpu-avx2"),
+        (device("a", CPU, platform=SimpleNamespace(name="rusticl")), "cpu-plain"),
         (device("b"), "gpu"),
         (device("c", GPU, "cl_khr_fp16 cl_khr_integer_dot_product"), "gpu-dot"),
         (
@@ -175,9 +178,16 @@ def test_extensions_that_are_used(
 ) -> None:
     cut = devices.variant_of(device("k", GPU, extensions, half_fp_config=half))
     assert (cut.shuffles, cut.has_half) == (shuffles, has_half)
-    dotless, plain = cut.fallbacks
+    dotless = replace(cut, name="gpu-dot", dot4="khr").fallbacks[0]
     assert (dotless.shuffles, dotless.has_half) == (shuffles, has_half)
+    *_, plain, small = cut, *cut.fallbacks
     assert (plain.shuffles, plain.has_half) == ("none", False)
+    assert plain.fallbacks == (small,) and small.fallbacks == ()
+
+
+def test_few_pairs_on_intel() -> None:
+    found = device("o", extensions="cl_intel_subgroups cl_khr_subgroups cl_khr_subgroup_shuffle")
+    assert devices.variant_of(found).pairs < devices.variant_of(device("p")).pairs
 
 
 def test_memory_that_the_driver_says_is_free() -> None:
@@ -277,6 +287,42 @@ def test_a_driver_without_what_it_promised_gets_plain_kernels(
         assert plain.name.endswith("gpu)")
         assert plain._context.variant == cut.fallbacks[0]  # what else there is stays
         check_products(plain, by_name("Q4_0"), (1,))
+
+
+@pytest.mark.parametrize("kernels", [{"probe", "matmul"}, {"matmul"}, {"embed"}])
+def test_a_compiler_that_grants_small_groups_gets_small_ones(
+    backend: OpenCLBackend, cache: OpenStore, monkeypatch: pytest.MonkeyPatch, kernels: set[str]
+) -> None:
+    """Whether that shows when the device is opened or when a model is loaded."""
+    number, program = str(devices.found().index(backend._context.device)), decoder(1)
+    batch = pack([(streams(np.random.default_rng(0), 1, 40, 1)[0], 40)], range(40))
+    want = backend.load(program, storage(program, 2)).run(batch)["logits"]
+    ask = cl.Kernel.get_work_group_info
+
+    def granted(kernel: cl.Kernel, what: int, device: cl.Device) -> Any:
+        most = what == cl.kernel_work_group_info.WORK_GROUP_SIZE and kernel.function_name in kernels
+        return 32 if most else ask(kernel, what, device)
+
+    monkeypatch.setattr(cl.Kernel, "get_work_group_info", granted)
+    small = OpenCLBackend(cache, number, VARIANTS["gpu"])
+    got = small.load(program, storage(program, 2)).run(batch)["logits"]
+    np.testing.assert_allclose(got, want, rtol=0.02, atol=0.02)
+    for name in ("Q4_0", "F16"):
+        check_products(small, by_name(name), (1, 3, 33))
+    assert small.name.endswith("gpu-small)")
+
+
+def test_a_kernel_that_cannot_be_made_is_a_fault_of_the_driver(
+    backend: OpenCLBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some drivers finish building there, or find that there are too few registers."""
+
+    def fail(program: Any, name: str) -> None:
+        raise cl.MemoryError("clCreateKernel failed: OUT_OF_RESOURCES")
+
+    monkeypatch.setattr(cl, "Kernel", fail)
+    with pytest.raises(DriverFault, match=r"cannot build \w+.cl: update it(.|\n)*OUT_OF_RESOURCES"):
+        backend._context.kernel(KernelKey("probe", "probe"))
 
 
 def test_the_next_device_is_taken_where_one_fails(
