@@ -139,12 +139,7 @@ class _Reader:
         ranges = []
         while self._peek() != "]":
             low = high = self._character()
-            if self.text[self.at : self.at + 1] == "-" and self.text[
-                self.at + 1 : self.at + 2
-            ] not in (
-                "]",
-                "",
-            ):
+            if self._peek() == "-" and self.text[self.at + 1 : self.at + 2] != "]":
                 self.at += 1
                 high = self._character()
             if high < low:

@@ -55,8 +55,7 @@ Node = Text | OneOf | Call | Chain | Either | Repeat
 
 def escaped(character: str) -> str:
     """A character as it is written in a regular expression between slashes."""
-    is_plain = character.isascii() and character.isalnum()
-    return character if is_plain else f"\\u{{{ord(character):X}}}"
+    return character if character.isalnum() else f"\\u{{{ord(character):X}}}"
 
 
 def wrong(line: int, what: str) -> RequestError:

@@ -37,7 +37,7 @@ def schema_text(schema: Mapping[str, Any] | bool | str) -> str:
     """The schema as JSON, made strict. RequestError when it is none, or cannot be held."""
     try:
         value = json.loads(schema) if isinstance(schema, str) else schema
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, allow_nan=False)
         value = json.loads(text)  # our own, to be changed
     except (ValueError, TypeError, RecursionError) as error:
         raise RequestError(f"json_schema is no JSON: {error}", "json_schema") from None

@@ -102,7 +102,6 @@ def _hold_exclusive_bounds(schemas: list[dict[str, Any]]) -> None:
             if after < len(ends) and ends[after] < sign * bound + 1:
                 inside = sign * (sign * bound + _INSIDE)
                 if not is_flag:
-                    del schema[exclusive]
                     first = _number(schema.get(plain))
                     inside = inside if first is None else sign * max(sign * first, sign * inside)
                 schema[plain] = inside

@@ -94,7 +94,6 @@ class MTP:
         self._readings.pop(sequence, None)
 
     def close(self) -> None:
-        self._readings.clear()
         self._head.close()
 
     def _catch_up(self, sequence: Sequence, reading: "_Reading") -> None:
@@ -175,7 +174,7 @@ class _Reading:
         assert self.last is not None
         first = self.end - self.num_behind
         hidden = np.concatenate([*self.behind, self.last])
-        return HeadRows(sequence, first, sequence.token_ids[first : self.end + 1], hidden)
+        return HeadRows(sequence, first, sequence.token_ids[first:], hidden)
 
     def are_read(self, count: int) -> None:
         """The head has read so many tokens."""

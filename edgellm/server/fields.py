@@ -146,13 +146,9 @@ def keep_alive(fields: Fields) -> float | None:
     if value is None:
         return None
     text = str(value).strip()
-    sign = -1 if text.startswith("-") else 1
-    parts = _DURATION.findall(text.lstrip("+-"))
-    if (
-        not parts
-        or isinstance(value, bool)
-        or "".join(n + unit for n, unit in parts) != text.lstrip("+-")
-    ):
+    sign, length = -1 if text.startswith("-") else 1, text.lstrip("+-")
+    parts = _DURATION.findall(length)
+    if not parts or "".join(number + unit for number, unit in parts) != length:
         raise RequestError(
             f"keep_alive is {value!r}: seconds, or a duration such as 5m, are expected",
             "keep_alive",

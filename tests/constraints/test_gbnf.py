@@ -51,6 +51,8 @@ ws ::= | " " | "\n" [ \t]{0,20}
         ('root ::= "a" root | root "b" | ""', ["", "aab", "b", "abb"], ["ba"]),  # left recursion
         ('root ::= . [^a] "\\x41\\u00e9\\U0001F642\\"\\\\"', ['\n!Aé🙂"\\'], ['xaAé🙂"\\']),
         ("root ::= [a\\-z] [-a] [\\]\\^] [^]", ["-a]x", "z-^\n"], ["b-]x"]),
+        ('root ::= [a-]+ "!"', ["a-!"], ["b!"]),
+        ('root ::= b\na ::= c\nb ::= a\nc ::= "x"', ["x"], ["y"]),
         (
             "root ::= a{2} b{1,} c{,1}\na ::= [x]\nb ::= [y]\nc ::= [z]",
             ["xxy", "xxyyyz"],
@@ -70,6 +72,12 @@ def test_what_a_grammar_matches(grammar: str, yes: list[str], no: list[str]) -> 
         assert matches(text, grammar=grammar), text
     for text in no:
         assert not matches(text, grammar=grammar), text
+
+
+def test_without_recursion_repeats_may_be_many() -> None:
+    """One regular expression takes what would be too much for a parser of single characters."""
+    grammar = "root ::= word{0,1000}\nword ::= [a-z]+ | other | .\nother ::= [a-z0-9]+"
+    assert matches("ab1" * 50, grammar=grammar)
 
 
 PIECES = st.recursive(
@@ -110,7 +118,7 @@ def test_a_grammar_matches_what_python_says(piece: str, recursive: bool, texts: 
         ('root ::= "a"{}', 1, "expected {m}"),
         ('root ::= "a"{99999999999999}', 1, "at most 100000"),
         ('root ::= "a"\nb ::= <think>', 2, "tokens"),
-        ('root := "a"', 1, "expected ::="),
+        ('root := "a"', 1, "found ':= \"a\"', expected ::="),
         ('root ::= ("a"\n', 2, "closing )"),
         ('root ::= "a")', 1, "expected the end of the rule"),
         ('root ::= "\\q"', 1, "\\q"),

@@ -163,7 +163,7 @@ def test_what_says_nothing_changes_nothing(keyword: str) -> None:
         ({"exclusiveMaximum": 0, "minimum": -0.5}, ["-0.25"], ["0", "-0", "-0.0"]),
         ({"exclusiveMaximum": -1, "exclusiveMinimum": -1.5}, ["-1.25"], ["-1"]),
         ({"exclusiveMinimum": True, "minimum": 2, "maximum": 2.5}, ["2.25"], ["2"]),
-        ({"exclusiveMinimum": 0, "maximum": 1}, ["0.5", "1"], ["0"]),
+        ({"exclusiveMinimum": 0, "maximum": 1}, ["0.0000001", "1"], ["0"]),
         ({"minimum": 0, "maximum": 2**63 - 1}, [str(2**62)], ["-1"]),
     ],
 )
@@ -210,6 +210,11 @@ def test_dates_are_those_of_the_calendar(form: str, yes: list[str], no: list[str
 )
 def test_what_could_be_held_only_loosely_is_refused(schema: dict[str, Any], said: str) -> None:
     assert said in refused(json_schema=schema)
+
+
+def test_multiples_that_meet_are_held() -> None:
+    schema = {"type": "integer", "allOf": [{"multipleOf": 4}, {"multipleOf": 6}]}
+    assert matches("12", json_schema=schema) and not matches("18", json_schema=schema)
 
 
 def test_multiples_that_never_meet_are_held() -> None:
@@ -310,6 +315,23 @@ def walked(schema: dict[str, Any], seed: int, most: int = 200) -> str | None:
         constraint.accept(byte)
         text.append(byte)
     return None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=3,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted([*HELD, *NOTES])), JSON, min_size=1, max_size=3))
+def test_no_value_of_a_keyword_does_harm(schema: dict[str, Any]) -> None:
+    """Whatever it is, for what holds a number, a list or schemas."""
+    try:
+        compiled(json_schema=schema)
+    except RequestError as error:
+        assert error.field == "json_schema"
 
 
 @settings(max_examples=200, deadline=None)

@@ -68,6 +68,16 @@ def test_a_model_that_never_agrees_is_asked_ever_less() -> None:
     assert later > 0.6
 
 
+def test_a_model_that_agrees_is_asked_ever_more() -> None:
+    _, _, drafter = drafting(noise)
+    sequence = Sequence(0, [1], 1, PARAMS)
+    before = drafter.chances(sequence, 1)[0]
+    for _ in range(20):
+        sequence.token_ids += drafter.draft({sequence: 4})[sequence][:2]
+        after = drafter.chances(sequence, 1)[0]
+    assert after > 0.9 > before
+
+
 def test_what_it_has_read_is_not_computed_again() -> None:
     engine, small, _ = drafting(noise)
     tokens_of(engine, b"p" * 30)

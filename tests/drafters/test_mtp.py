@@ -255,6 +255,35 @@ def test_guesses_that_are_wrong_are_thought_unlikely() -> None:
     assert drafter.chances(text, 1)[0] < 0.5 * first[0]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "first", "second"),
+    [([0, 0], 1, 1), ([0, 7], 1, -1), ([7, 0], -1, 0), ([0], 1, 0), ([7], -1, 0)],
+)
+def test_guesses_count_once_up_to_the_first_wrong_one(
+    tokens: list[int], first: int, second: int
+) -> None:
+    drafter = MTP(ReadingHead(), lambda sequence, count: True, ByteTokenizer())
+    text = Sequence(0, [1, 2], 2, SamplingParams(temperature=0))
+    drafter.follow(text, 0, np.ones((1, 1), np.float32))
+    before = np.array(drafter.chances(text, 2))
+    assert drafter.draft({text: 2}) == {text: [0, 0]}
+    text.token_ids += tokens
+    drafter.follow(text, 1, np.ones((len(tokens), 1), np.float32))
+    change = drafter.chances(text, 2) - before
+    assert np.sign(change.round(9)).tolist() == [first, second]
+    assert (np.abs(drafter.chances(text, 2) - before) <= np.abs(change)).all()
+
+
+def test_where_too_many_rows_wait_for_one_run_they_are_read_before() -> None:
+    head = ReadingHead()
+    drafter = MTP(head, lambda sequence, count: True, ByteTokenizer())
+    texts = [Sequence(n, [n] * 8, 8, SamplingParams(temperature=0)) for n in range(3)]
+    for text in texts:
+        drafter.follow(text, 0, np.ones((7, 1), np.float32))
+    assert len(drafter.draft(dict.fromkeys(texts, 2))) == 3
+    assert {(text, p) for text in texts for p in range(8)} <= head.read_rows.keys()
+
+
 def test_without_blocks_nothing_is_guessed() -> None:
     drafter = MTP(ReadingHead(), lambda sequence, count: False, ByteTokenizer())
     text = Sequence(0, [1, 2], 2, SamplingParams())
