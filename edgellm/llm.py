@@ -206,11 +206,8 @@ class Model:
         It stays until the model is closed or newer ones need its place: all of them take at most
         half of the cache. RequestError when it is longer than that.
         """
-        given = prompt if isinstance(prompt, str) else tuple(prompt)
-        params = SamplingParams(max_tokens=0)
-        return collect(
-            self.submit(Request(given, params, model=self.info.name, keep_prompt=True))
-        ).usage
+        request = self._request(prompt, SamplingParams(max_tokens=0), keep_prompt=True)
+        return collect(self.submit(request)).usage
 
     def chat(
         self,
@@ -227,16 +224,11 @@ class Model:
         """
         loaded = self._loaded
         asked = plan(loaded.details, read_tools(tools, tool_choice))
-        ids = tuple(loaded.chat_ids(asked.messages(messages), asked.template_tools))
+        ids = loaded.chat_ids(asked.messages(messages), asked.template_tools)
         tail = loaded.tokenizer.decode(ids[-TAIL:])
         answering = asked.answering(params or SamplingParams(), tail)
-        request = Request(
-            ids,
-            answering.params,
-            model=self.info.name,
-            shown=answering.shown,
-            adapters=adapters,
-        )
+        shown = answering.shown
+        request = self._request(ids, answering.params, shown=shown, adapters=adapters)
         return taken_apart(collect(self.submit(request)), answering.parser)
 
     def stream(
@@ -249,9 +241,11 @@ class Model:
 
         Arguments and errors are those of complete.
         """
-        params = params or SamplingParams()
+        return self.submit(self._request(prompt, params, adapters=adapters))
+
+    def _request(self, prompt: str | Ids, params: SamplingParams | None, **fields: Any) -> Request:
         given = prompt if isinstance(prompt, str) else tuple(prompt)
-        return self.submit(Request(given, params, model=self.info.name, adapters=adapters))
+        return Request(given, params or SamplingParams(), model=self.info.name, **fields)
 
     def submit(self, request: Request) -> Generator[TokenEvent, None, None]:
         """The events of a whole request, as `stream` gives them."""

@@ -15,7 +15,7 @@ from edgellm.tokenizer.special import SpecialTokens, find_special
 from edgellm.tokenizer.spm import build_spm
 from edgellm.tokenizer.tokenizer import Additions, Tokenizer
 from edgellm.tokenizer.ugm import build_ugm
-from edgellm.tokenizer.vocab import TokenType, Vocab
+from edgellm.tokenizer.vocab import TokenType, Vocab, flag
 from edgellm.tokenizer.wpm import build_wpm
 
 MODEL = "tokenizer.ggml.model"
@@ -60,21 +60,16 @@ def load_tokenizer(file: GGUFFile) -> Tokenizer:
 
 
 def _additions(file: GGUFFile, text_model: TextModel, special: SpecialTokens) -> Additions:
-    bos = _flag(file, "add_bos_token", text_model.add_bos) or text_model.force_bos
-    eos = _flag(file, "add_eos_token", text_model.add_eos) and not text_model.sep_ends
+    bos = flag(file, "add_bos_token", text_model.add_bos) or text_model.force_bos
+    eos = flag(file, "add_eos_token", text_model.add_eos) and not text_model.sep_ends
     for wanted, token_id, name in ((bos, special.bos, "bos"), (eos, special.eos, "eos")):
         if wanted and token_id is None:
             raise GGUFError(
                 f"{file.path}: the tokenizer adds a {name} token and "
                 f"tokenizer.ggml.{name}_token_id names none"
             )
-    sep = _flag(file, "add_sep_token", text_model.add_sep)
+    sep = flag(file, "add_sep_token", text_model.add_sep)
     return Additions(bos, eos, sep, text_model.sep_ends)
-
-
-def _flag(file: GGUFFile, name: str, default: bool) -> bool:
-    value = file.boolean(f"tokenizer.ggml.{name}")
-    return default if value is None else value
 
 
 def _specials(

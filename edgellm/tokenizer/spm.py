@@ -15,6 +15,7 @@ from edgellm.tokenizer.vocab import (
     SPACE,
     Vocab,
     byte_token,
+    flag,
     joined,
     plain_bytes,
     read_scores,
@@ -49,8 +50,7 @@ def build_spm(file: GGUFFile) -> tuple[Vocab, TextModel]:
         return found
 
     words = WordEncoder(Cutter(joined(vocab.tokens)).cut, encode_word)
-    prefix = file.boolean("tokenizer.ggml.add_space_prefix")
-    space_prefix = True if prefix is None else prefix
+    space_prefix = flag(file, "add_space_prefix", True)
 
     def encode(text: str, after_special: bool) -> list[int]:
         if space_prefix and after_special:

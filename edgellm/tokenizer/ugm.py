@@ -19,6 +19,7 @@ from edgellm.tokenizer.vocab import (
     SPACE,
     TokenType,
     Vocab,
+    flag,
     plain_bytes,
     read_scores,
     read_vocab,
@@ -39,8 +40,8 @@ def build_ugm(file: GGUFFile) -> tuple[Vocab, TextModel]:
     unknown = file.integer("tokenizer.ggml.unknown_token_id")
     unknown = 2 if unknown is None else unknown
     charsmap = _charsmap(file)
-    adds_space = _flag(file, "add_space_prefix", True)
-    merges_spaces = _flag(file, "remove_extra_whitespaces", False)
+    adds_space = flag(file, "add_space_prefix", True)
+    merges_spaces = flag(file, "remove_extra_whitespaces", False)
 
     def encode_piece(piece: str) -> list[int]:
         """The best path: best[i] is the highest sum up to character i, and its last token."""
@@ -97,8 +98,3 @@ def _charsmap(file: GGUFFile) -> Charsmap:
     """Files hold its bytes as numbers, with a sign or without."""
     stored = file.integers("tokenizer.ggml.precompiled_charsmap")
     return Charsmap(b"" if stored is None else stored.astype(np.uint8).tobytes())
-
-
-def _flag(file: GGUFFile, name: str, default: bool) -> bool:
-    value = file.boolean(f"tokenizer.ggml.{name}")
-    return default if value is None else value

@@ -76,6 +76,12 @@ def read_scores(file: GGUFFile, count: int) -> npt.NDArray[np.float32]:
     return values
 
 
+def flag(file: GGUFFile, name: str, default: bool) -> bool:
+    """Yes or no of the tokenizer's key of this name, or the default."""
+    value = file.boolean(f"tokenizer.ggml.{name}")
+    return default if value is None else value
+
+
 def joined(array: StringArray) -> Iterator[str]:
     """All strings of an array, some thousands in one text, with MARK before and between them.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from edgellm.gguf_loader import GGUFFile
 from edgellm.tokenizer.model import TextModel
 from edgellm.tokenizer.special import Defaults
-from edgellm.tokenizer.vocab import SPACE, TokenType, Vocab, plain_bytes, read_vocab
+from edgellm.tokenizer.vocab import SPACE, TokenType, Vocab, flag, plain_bytes, read_vocab
 from edgellm.tokenizer.words import WordEncoder
 
 _LONGEST_WORD = 100  # characters; a longer one is unknown
@@ -35,8 +35,8 @@ def build_wpm(file: GGUFFile) -> tuple[Vocab, TextModel]:
     longest = max(map(len, (*first, *inside)), default=0)
     unknown = file.integer("tokenizer.ggml.unknown_token_id")
     unknown = _UNKNOWN if unknown is None else unknown
-    lowercase = _flag(file, "lowercase", True)
-    characters = _Characters(lowercase, _flag(file, "strip_accents", lowercase))
+    lowercase = flag(file, "normalizer.lowercase", True)
+    characters = _Characters(lowercase, flag(file, "normalizer.strip_accents", lowercase))
 
     def encode_word(word: str) -> list[int]:
         found: list[int] = []
@@ -120,8 +120,3 @@ def _pieces(vocab: Vocab) -> tuple[Mapping[str, int], Mapping[str, int]]:
         else:
             inside[text if marks_first else text.removeprefix(_INSIDE)] = token
     return first, inside
-
-
-def _flag(file: GGUFFile, name: str, default: bool) -> bool:
-    value = file.boolean(f"tokenizer.ggml.normalizer.{name}")
-    return default if value is None else value
