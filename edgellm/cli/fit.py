@@ -2,8 +2,9 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -80,10 +81,20 @@ def run(args: argparse.Namespace) -> int:
     rooms = _rooms(args)
     types = (args.kv_cache_type,) if args.kv_cache_type else KV_CACHE_TYPES
     fits = []
+    planned = partial(
+        fit,
+        rooms=rooms,
+        context=args.context,
+        kv_cache_types=types,
+        max_num_seqs=args.parallel,
+    )
     for name, path in _models(args.models):
-        fits.append(_fit(name, path, args, rooms, types))
-        if path is not None and args.variants and fits[-1].ways:
-            fits += _variants(name, path, args, rooms, types)
+        if path is None:
+            fits.append(_not_stored(name, rooms, args.context))
+            continue
+        fits.append(planned(path, name))
+        if args.variants and fits[-1].ways:
+            fits += _variants(name, path, planned)
     chosen = largest(fits)
     if args.json:
         print_json(
@@ -134,26 +145,16 @@ def _stored(name: str) -> Path | None:
         return None
 
 
-def _fit(
-    name: str,
-    path: Path | None,
-    args: argparse.Namespace,
-    rooms: list[Room],
-    types: tuple[str, ...],
-) -> Fit:
-    if path is not None:
-        return fit(path, name, rooms, args.context, types, args.parallel)
+def _not_stored(name: str, rooms: list[Room], context: int | None) -> Fit:
     entry = entry_of(name)
     most = max(room.total for room in rooms)
     said = f"not stored: `edgellm pull {name}`"
     if entry.size is not None and entry.size > most:
         said = "its weights alone are more than the memory"
-    return Fit(name, None, entry.size, args.context, entry.context, reason=said)
+    return Fit(name, None, entry.size, context, entry.context, reason=said)
 
 
-def _variants(
-    name: str, path: Path, args: argparse.Namespace, rooms: list[Room], types: tuple[str, ...]
-) -> Iterator[Fit]:
+def _variants(name: str, path: Path, planned: Callable[[Path, str], Fit]) -> Iterator[Fit]:
     """Each planned from an outline of what would be written: no data, but the loader's own plan."""
     with open_gguf(path) as file, TemporaryDirectory() as folder:
         for variant in _VARIANTS:
@@ -161,9 +162,7 @@ def _variants(
             if plan.nbytes < file.num_bytes:
                 outline = Path(folder) / f"{variant}.gguf"
                 write_outline(file, plan, outline)
-                found = fit(
-                    outline, f"{name} as {variant}", rooms, args.context, types, args.parallel
-                )
+                found = planned(outline, f"{name} as {variant}")
                 outline.unlink()
                 yield replace(found, path=str(path), variant=variant)
 

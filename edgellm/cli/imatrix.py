@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from edgellm.backends import Backends
@@ -44,24 +45,21 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.output)
     check_free(path, args.force)
     backends = Backends(lambda note: print(f"edgellm: {note}", file=sys.stderr))
-    with open_gguf(resolve(args.model, fetch=False)) as file:
+    with closing(backends), open_gguf(resolve(args.model, fetch=False)) as file:
         options.keep_inputs(path, [*file.parts, args.file])
         tokenizer = load_tokenizer(file)
         bos = tokenizer.bos_id if tokenizer.add_bos else None
         chunks = cut(tokenizer.encode(text), bos, args.context, args.chunks)
-        try:
-            with named_bar("reading", len(chunks)) as watch:
-                driven = collect(
-                    file,
-                    chunks,
-                    args.context,
-                    backends,
-                    args.backend,
-                    args.threads,
-                    watch and (lambda done: watch(done, len(chunks), "reading")),
-                )
-        finally:
-            backends.close()
+        with named_bar("reading", len(chunks)) as watch:
+            driven = collect(
+                file,
+                chunks,
+                args.context,
+                backends,
+                args.backend,
+                args.threads,
+                watch and (lambda done: watch(done, len(chunks), "reading")),
+            )
     size = write_importance(path, driven, [args.file], len(chunks), args.context, args.force)
     unseen = sum(int((seen.counts == 0).sum()) for seen in driven.values())
     if args.json:

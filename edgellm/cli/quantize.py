@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from edgellm.backends import Backends
@@ -179,12 +179,8 @@ def _costs(
 ) -> dict[str, float]:
     """What errors cost by kind of tensor, when the model reads the text of --calibrate."""
     chunks = _read(file, args.calibrate, *_CALIBRATED)
-    backends = Backends(_say)
-    try:
-        with named_bar("reading") as watch:
-            return costs(file, chunks, means, backends, args.threads, watch)
-    finally:
-        backends.close()
+    with closing(Backends(_say)) as backends, named_bar("reading") as watch:
+        return costs(file, chunks, means, backends, args.threads, watch)
 
 
 def _read(file: GGUFFile, path: str, context: int, chunks: int) -> list[list[int]]:
@@ -210,8 +206,7 @@ def _write(
         if args.gptq is not None:
             chunks = _read(file, args.gptq, *_COMPENSATED)
             names = compensable(plan, sum(map(len, chunks)), _say)
-            backends = Backends(_say)
-            stack.callback(backends.close)
+            backends = stack.enter_context(closing(Backends(_say)))
             moments = stack.enter_context(
                 Moments(file, chunks, backends, args.threads, names=names)
             )
