@@ -191,6 +191,58 @@ def test_a_failure_that_shows_later_fails_the_request_alone(
         assert model.complete(IDS, greedy).token_ids == want
 
 
+@pytest.mark.parametrize("part", [0.02, 0.5, 0.51, 0.97])
+def test_a_failure_amid_a_step_leaves_nothing_behind(
+    file: Path, monkeypatch: pytest.MonkeyPatch, part: float
+) -> None:
+    """Of what was enqueued of it, and of a step that was begun ahead."""
+    import pyopencl as cl
+
+    enqueue, count, fails_at = cl.enqueue_nd_range_kernel, 0, -1
+
+    def failing(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == fails_at:
+            raise cl.RuntimeError("clEnqueueNDRangeKernel failed: OUT_OF_HOST_MEMORY")
+        return enqueue(*arguments)
+
+    greedy = edgellm.SamplingParams(temperature=0, max_tokens=40, ignore_eos=True)
+    with edgellm.load(str(file), backend="opencl", context_length=128) as model:
+        want = model.complete(IDS, greedy).token_ids
+        monkeypatch.setattr(cl, "enqueue_nd_range_kernel", failing)
+        assert model.complete(IDS, greedy).token_ids == want
+        count, fails_at = 0, int(part * count)
+        with pytest.raises(BackendError, match="in the middle of a step: .*OUT_OF_HOST_MEMORY"):
+            model.complete(IDS, greedy)
+        assert model.complete(IDS, greedy).token_ids == want
+        model._loaded.engine.check_integrity()
+
+
+def test_a_model_that_fails_to_load_leaves_the_first_one_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels may turn out not to run when they are run for the first time."""
+    import pyopencl as cl
+
+    monkeypatch.setattr(
+        "edgellm.ready.backend_name", lambda name: "opencl" if name == "auto" else name
+    )
+
+    def fail(*arguments: Any) -> None:
+        raise cl.RuntimeError("clEnqueueNDRangeKernel failed: INVALID_WORK_GROUP_SIZE")
+
+    with edgellm.load(str(file), backend="opencl", context_length=64) as model:
+        want = np.asarray(model.logits(IDS))
+        monkeypatch.setattr(cl, "enqueue_nd_range_kernel", fail)
+        with edgellm.load(str(file), context_length=64) as second:
+            assert second.info.backend == "cpu"
+        with pytest.raises(BackendError, match="INVALID_WORK_GROUP_SIZE"):
+            logits(file, backend="opencl")
+        monkeypatch.undo()
+        np.testing.assert_array_equal(np.asarray(model.logits(IDS)), want)
+
+
 def test_a_driver_that_cannot_build(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
