@@ -17,10 +17,11 @@ from edgellm.kernels.formats.codebook import E2M1, IQ4
 from edgellm.kernels.formats.iq_codebook import IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS
 from edgellm.kernels.opencl.variant import Variant, header
 
-# Tables that snippets may name: a row of a grid is two words, or one where rows are of four.
+# Tables that snippets may name: a row of a grid is two words, or one where rows are of four. Codes
+# are four to a word.
 _GRIDS = {"IQ1": IQ1, "IQ2_XXS": IQ2_XXS, "IQ2_XS": IQ2_XS, "IQ2_S": IQ2_S}
 _HALF_GRIDS = {"IQ3_XXS": IQ3_XXS, "IQ3_S": IQ3_S}
-_CODES = {"IQ4": IQ4, "E2M1": E2M1}
+_CODES = {"IQ4": IQ4, "E2M1_AND_12": E2M1 + np.int8(12)}
 _PRODUCTS = {"matmul", "tile"}  # files that need sums of products
 # Other files that one relies on, in order.
 _NEEDS = {
@@ -81,20 +82,21 @@ def _format_text(fmt: Format, needs_product: bool) -> str:
     except FileNotFoundError:
         raise BackendError(f"the opencl backend cannot read {fmt.name} weights yet") from None
     names = (*_GRIDS, *_HALF_GRIDS, *_CODES)
-    tables = [_table(name) for name in names if re.search(rf"\b{name}\b", snippet)]
+    tables = [table(name) for name in names if re.search(rf"\b{name}\b", snippet)]
     files = ("float_product.cl",) if is_float else ("byte_pairs.cl", "product.cl")
     products = map(read, files) if needs_product else ()
     return "\n".join([*lines, read("format.cl"), *tables, snippet, *products])
 
 
-def _table(name: str) -> str:
+def table(name: str) -> str:
+    """The C text of a table that snippets name."""
     numbers = ", ".join(f"{number}u" for number in _words(name).tolist())
     return f"__constant const uint {name}[] = {{{numbers}}};\n"
 
 
 def _words(name: str) -> npt.NDArray[np.uint32]:
     if name in _CODES:
-        return _CODES[name].view(np.uint8).astype(np.uint32)
+        return _CODES[name].view("<u4")
     grid: npt.NDArray[np.int64] = (_GRIDS.get(name) or _HALF_GRIDS[name]).array
     words = grid.view("<u4").reshape(-1, 2)
     return (words if name in _GRIDS else words[:, 0]).reshape(-1).astype(np.uint32)

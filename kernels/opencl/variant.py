@@ -40,7 +40,8 @@ class Variant:
     are multiplied at once; "avx2" is for vectors of 8, "ptx" for NVIDIA's GPUs, generations for
     AMD's. inlines_itself: OpenCL's own functions are real calls here, so that vectors are loaded,
     stored and fused without them. ahead: bytes of a matrix between what is read and what is asked
-    for already; 0 where no caches want that. tokens: rows of x that a product takes at once,
+    for already; 0 where no caches want that. at_once: loads of one kind that a work-item begins
+    before it needs the first; a power of two. tokens: rows of x that a product takes at once,
     ascending from 1. tiles: for more of them, ascending; none where the device has no local memory
     that is faster than its other. pairs: of a row and a head, whose attention a group computes at
     most. split_rows: up to how many rows a step's attention is computed by a group for each tile of
@@ -57,6 +58,7 @@ class Variant:
     dot4: Dot4 = "none"
     inlines_itself: bool = False
     ahead: int = 0
+    at_once: int = 1
     pairs: int = 8
     tokens: tuple[int, ...] = (1, 4, 8)
     tiles: tuple[Tile, ...] = ()
@@ -98,9 +100,9 @@ CPU = Variant(
     "cpu", vector=8, strip_rows=8, slices=1, group=1, items=64, inlines_itself=True, ahead=4096
 )
 GPU = Variant(
-    "gpu", vector=4, strip_rows=64, slices=8, group=64, items=64,
+    "gpu", vector=4, strip_rows=64, slices=16, group=64, items=64,
     tiles=(Tile(least=16, tokens=32, items=8, groups=4), Tile(48, tokens=64, items=8, groups=4)),
-    split_rows=16, candidates=64,
+    at_once=8, split_rows=16, candidates=64,
 )  # fmt: skip
 VARIANTS = {variant.name: variant for variant in (CPU, GPU)}
 
@@ -114,6 +116,12 @@ _DOT4 = {
     __asm__("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(q), "r"(x), "r"(sum));
     return result;
 }
+static inline uint bytes_by_nibbles(uint a, uint b, uint at)
+{
+    uint result;
+    __asm__("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(at));
+    return result;
+}
 """,
     # Which of a generation's chips have it the driver's compiler knows: it refuses the others.
     "gfx9": "#define DOT4(q, x, sum) __builtin_amdgcn_sdot4(as_int(q), as_int(x), sum, false)\n",
@@ -121,6 +129,15 @@ _DOT4 = {
     __builtin_amdgcn_sudot4(true, as_int(q), true, as_int(x), sum, false)
 """,
 }
+_PERMUTE_GFX = "__builtin_amdgcn_perm(((uintV)(b))%, ((uintV)(a))%, ((uintV)(at))%)"
+# NVIDIA's OpenCL has no half, but all its GPUs do.
+_HALF_BY_PTX = """static inline float half_to_float(ushort bits)
+{
+    float result;
+    __asm__("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(bits));
+    return result;
+}
+"""
 # read_lane(value, distance): the number of the work-item that far away in a subgroup.
 _SHUFFLES = {
     "none": "",
@@ -148,6 +165,7 @@ def header(variant: Variant, vector: int) -> str:
         f"#define SLICES {variant.slices}",
         f"#define WG {variant.group}",
         f"#define RECORD {variant.record_words}",
+        f"#define AT_ONCE {variant.at_once}",
     ]
     size = "" if vector == 1 else str(vector)
     for kind in ("uint", "int", "float", "ushort", "uchar"):
@@ -157,9 +175,9 @@ def header(variant: Variant, vector: int) -> str:
         lines.append(f"#define convert_{kind}V convert_{kind}{size}")
         lines.append(f"#define as_{kind}V as_{kind}{size}")
     lines.append(f"#define as_short2V as_short{2 * vector}")
-    halves = f"vload_half{size}(0, p)"
-    if variant.inlines_itself:
-        halves = "half_bits(convert_uintV(loadV((__global const ushort *)(p))))"
+    bits = "convert_uintV(load_aligned((__global const ushort *)(p)))"
+    reads_bits = variant.inlines_itself or variant.has_half or variant.dot4 == "ptx"
+    halves = f"half_bits({bits})" if reads_bits else f"vload_half{size}(0, p)"
     lines.append(f"#define load_halves(p) {halves}")
     lines += [_load_and_store(kind, space, vector, variant) for kind, space in _MEMORY]
     lines += _ALIGNED if variant.inlines_itself else _ALIGNED_WIDE
@@ -180,7 +198,15 @@ def header(variant: Variant, vector: int) -> str:
     lines += [_SHUFFLES[variant.shuffles], _DOT4[variant.dot4]]
     if variant.shuffles != "none":
         lines.append("#define HAS_SHUFFLES")
-    if variant.has_half:
+    if variant.dot4 == "ptx":
+        each = _each("half_to_float((ushort)((bits)%))", vector)
+        lines += [_HALF_BY_PTX, f"#define HALVES(bits) ((floatV)({each}))"]
+        each = _each("bytes_by_nibbles(((uintV)(a))%, ((uintV)(b))%, ((uintV)(at))%)", vector)
+        lines.append(f"#define PERMUTE_BY_NIBBLES(a, b, at) ((uintV)({each}))")
+    if variant.dot4 in ("gfx9", "gfx11"):
+        each = _each(_PERMUTE_GFX, vector)
+        lines.append(f"#define PERMUTE_BY_BYTES(a, b, at) ((uintV)({each}))")
+    if variant.has_half and variant.dot4 != "ptx":
         lines += [
             "#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
             f"#define HALVES(bits) convert_float{size}(as_half{size}(convert_ushort{size}(bits)))",
@@ -213,11 +239,16 @@ def _load_and_store(kind: str, space: str, vector: int, variant: Variant) -> str
 {_HEAD} void storeV({kind}V value, {space} {kind} *p) {{ {store} }}"""
 
 
-# The same for words at whole vectors, which GPUs read at once where the type says so.
+# The same for numbers at whole vectors, which GPUs read at once where the type says so.
 _ALIGNED = ["#define load_aligned loadV", "#define store_aligned storeV"]
 _ALIGNED_WIDE = [
-    f"""{_HEAD} uintV load_aligned({space} const uint *p) {{ return *({space} const uintV *)p; }}
-{_HEAD} void store_aligned(uintV value, {space} uint *p) {{ *({space} uintV *)p = value; }}"""
+    f"""{_HEAD} {kind}V load_aligned({space} const {kind} *p)
+{{ return *({space} const {kind}V *)p; }}"""
+    for kind, space in _MEMORY
+    if space != "__private"
+]
+_ALIGNED_WIDE += [
+    f"{_HEAD} void store_aligned(uintV value, {space} uint *p) {{ *({space} uintV *)p = value; }}"
     for space in ("__global", "__local")
 ]
 

@@ -13,7 +13,7 @@
 
 // The numbers of a value, and their scale, in slot j of a head's block.
 #if STORED_DIM
-#define VALUES_IN_ROWS 1
+#define VALUES_IN_ROWS (STORED_DIM % V == 0)
 #define VALUE_NUMBER(block, d, j) value_number(values + (block) * VALUE_BYTES, d, j)
 #define VALUE_SCALE(block, d, j) value_scale(values + (block) * VALUE_BYTES, d, j)
 #define VALUE_NUMBERS(block, d, j) value_numbers(values + (block) * VALUE_BYTES, d, j)
@@ -25,6 +25,7 @@
 #endif
 
 #define KEY_GROUP (IS_QUANTIZED(KEY_TYPE) ? 32 : HEAD_DIM)  // numbers with one scale
+#define KEY_ROWS (HEAD_DIM % AT_ONCE ? 1 : AT_ONCE)         // that are loaded at once
 
 // The slots of the cache that a sequence has, by position.
 typedef struct {
@@ -144,23 +145,53 @@ static inline void store_row(__global const float *k, __global const float *v, C
 
 #endif
 
-// acc[p] += weights[p][j] * value; a weight of 0 leaves it alone whatever the value is.
+// Where values are narrower than the group, sets of its work-items add up a part of a tile's keys
+// each.
+#if VALUES_IN_ROWS && 4 * VALUE_DIM <= WG * V
+#define SETS 4
+#elif VALUES_IN_ROWS && 2 * VALUE_DIM <= WG * V
+#define SETS 2
+#else
+#define SETS 1
+#endif
+#define SET_LANES (WG / SETS)
+#define SET_KEYS (TILE / SETS)
+
+// acc[p] += weights[p][j] * value; a weight of 0 leaves it alone whatever the value is, as those of
+// keys have that a pair does not see.
 #define ADD_WEIGHTED(type, load, d) \
     type acc[PAIRS]; \
     UNROLL \
     for (int p = 0; p < PAIRS; p++) \
         acc[p] = 0.0f; \
-    for (int b = from / KV_BLOCK * KV_BLOCK; b < to; b += KV_BLOCK) { \
+    for (int b = set_from / KV_BLOCK * KV_BLOCK; b < set_to; b += KV_BLOCK) { \
         size_t block = block_of(blocks, b); \
-        for (int at = larger(from, b); at < smaller(to, b + KV_BLOCK); at++) { \
-            type value = load(block, d, at - b) * VALUE_SCALE(block, d, at - b); \
+        int first = larger(set_from, b) / AT_ONCE * AT_ONCE; \
+        int last = smaller(set_to, b + KV_BLOCK); \
+        for (int at = first; at < last; at += AT_ONCE) { \
+            type value[AT_ONCE]; \
             UNROLL \
-            for (int p = 0; p < PAIRS; p++) { \
-                float weight = scores[p * TILE + at - start]; \
-                acc[p] = weight != 0.0f ? fused((type)(weight), value, acc[p]) : acc[p]; \
+            for (int i = 0; i < AT_ONCE; i++) \
+                value[i] = load(block, d, at - b + i) * VALUE_SCALE(block, d, at - b + i); \
+            UNROLL \
+            for (int i = 0; i < AT_ONCE * PAIRS; i++) { \
+                int p = i % PAIRS, n = i / PAIRS; \
+                float weight = scores[p * TILE + at - start + n]; \
+                acc[p] = weight != 0.0f ? fused((type)(weight), value[n], acc[p]) : acc[p]; \
             } \
         } \
     }
+
+// Of pair p from number d on: sums over one tile, to those over the tiles before.
+#define load1(p) (*(p))
+#define store1(value, p) (*(p) = (value))
+#if SPLIT
+#define KEEP(type, load, store, p, d) store(acc[p], partials + (p) * PARTIAL + 2 + (d))
+#else
+#define KEEP(type, load, store, p, d) \
+    store(fused(load(result + (p) * VALUE_DIM + (d)), (type)(factors[p].x), acc[p] * factors[p].y), \
+          result + (p) * VALUE_DIM + (d))
+#endif
 
 // tiles: first row and number of rows of each group of ROWS, read where ROWS > 1. parts: row and
 // tile, and partials: PARTIAL numbers for each part and head, both where SPLIT. slopes: by how
@@ -247,12 +278,17 @@ void attention(__global const int *step, __global const int *positions,
                     score[p] = 0.0f;
                 for (int g = 0; g < HEAD_DIM; g += KEY_GROUP) {
                     floatV scales = key_scales(own, g, j);
-                    for (int d = g; d < g + KEY_GROUP; d++) {
-                        floatV numbers = key_numbers(own, d, j) * scales;
+                    for (int d = g; d < g + KEY_GROUP; d += KEY_ROWS) {
+                        floatV numbers[KEY_ROWS];
                         UNROLL
-                        for (int p = 0; p < PAIRS; p++)
-                            score[p] =
-                                fused((floatV)(q[query[p] * HEAD_DIM + d]), numbers, score[p]);
+                        for (int i = 0; i < KEY_ROWS; i++)
+                            numbers[i] = key_numbers(own, d + i, j) * scales;
+                        UNROLL
+                        for (int i = 0; i < KEY_ROWS * PAIRS; i++) {
+                            int p = i % PAIRS, n = i / PAIRS;
+                            float number = q[query[p] * HEAD_DIM + d + n];
+                            score[p] = fused((floatV)(number), numbers[n], score[p]);
+                        }
                     }
                 }
             }
@@ -302,33 +338,44 @@ void attention(__global const int *step, __global const int *positions,
 #endif
         }
         barrier(CLK_LOCAL_MEM_FENCE);
+        int set = lid / SET_LANES, set_from = larger(from, start + set * SET_KEYS);
+        int set_to = smaller(to, start + (set + 1) * SET_KEYS);
+#if SETS > 1
+        int d = V * (lid % SET_LANES);
+        bool has_any = d < VALUE_DIM;
+        d = smaller(d, VALUE_DIM - V);
+        ADD_WEIGHTED(floatV, VALUE_NUMBERS, d)
+        barrier(CLK_LOCAL_MEM_FENCE);
+        UNROLL
+        for (int p = 0; p < PAIRS; p++)
+            if (set && has_any)
+                storeV(acc[p], scores + p * TILE + (set - 1) * VALUE_DIM + d);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        UNROLL
+        for (int p = 0; p < PAIRS; p++)
+            if (!set && has_any) {
+                UNROLL
+                for (int s = 0; s < SETS - 1; s++)
+                    acc[p] += loadV(scores + p * TILE + s * VALUE_DIM + d);
+                KEEP(floatV, loadV, storeV, p, d);
+            }
+#else
         for (int d = V * lid; d < VALUE_DIM; d += V * WG) {
-            if (VALUES_IN_ROWS && d + V <= VALUE_DIM) {
+            if (VALUES_IN_ROWS) {
                 ADD_WEIGHTED(floatV, VALUE_NUMBERS, d)
                 UNROLL
-                for (int p = 0; p < PAIRS; p++) {
-#if SPLIT
-                    storeV(acc[p], partials + p * PARTIAL + 2 + d);
-#else
-                    __local float *own = result + p * VALUE_DIM + d;
-                    storeV(fused(loadV(own), (floatV)(factors[p].x), acc[p] * factors[p].y), own);
-#endif
-                }
+                for (int p = 0; p < PAIRS; p++)
+                    KEEP(floatV, loadV, storeV, p, d);
                 continue;
             }
             for (int e = d; e < smaller(d + V, VALUE_DIM); e++) {
                 ADD_WEIGHTED(float, VALUE_NUMBER, e)
                 UNROLL
-                for (int p = 0; p < PAIRS; p++) {
-#if SPLIT
-                    partials[p * PARTIAL + 2 + e] = acc[p];
-#else
-                    __local float *own = result + p * VALUE_DIM + e;
-                    *own = fused(*own, factors[p].x, acc[p] * factors[p].y);
-#endif
-                }
+                for (int p = 0; p < PAIRS; p++)
+                    KEEP(float, load1, store1, p, e);
             }
         }
+#endif
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 #if !SPLIT

@@ -25,13 +25,14 @@ typedef __global uchar *Cache;
 #define ROW_OF(type, d) ((type) == TYPE_Q4_0 ? (d) / 32 * 16 + (d) % 16 : (d))
 #define SHIFT_OF(type, d) ((type) == TYPE_Q4_0 ? (d) % 32 / 16 * 4 : 0)
 
+// V of them, at a multiple of V.
 static inline floatV numbers_at(Cache plane, int type, size_t place, int shift)
 {
     if (type == TYPE_F32)
-        return loadV((__global const float *)plane + place);
+        return load_aligned((__global const float *)plane + place);
     if (type == TYPE_F16)
         return load_halves((__global const half *)plane + place);
-    intV bytes = convert_intV(loadV(plane + place));
+    intV bytes = convert_intV(load_aligned(plane + place));
     if (type == TYPE_Q8_0)
         return convert_floatV((bytes ^ 128) - 128);
     return convert_floatV((bytes >> shift & 15) - 8);
@@ -88,7 +89,7 @@ static inline float key_scale(Cache keys, int d, int j)
 
 #if STORED_DIM
 
-// V numbers from d on of the value in slot j, of one group of 32; and one number.
+// V numbers from d on of the value in slot j, where its width is a multiple of V; and one number.
 static inline floatV value_numbers(Cache values, int d, int j)
 {
     int place = j * ROWS_OF(VALUE_TYPE, STORED_DIM) + ROW_OF(VALUE_TYPE, d);

@@ -34,10 +34,22 @@ static inline void add_products(floatV *acc, __global const uchar *strip, __glob
     UNROLL
     for (int t = 0; t < TOKENS; t++)
         acc[t] = 0.0f;
-    strip += TYPE_SIZE * V * lane;
-    for (int k = from; k < to; k++) {
-        ASK_FOR(strip + (size_t)k * TYPE_SIZE * STRIP, TYPE_SIZE * STRIP);
-        floatV weight = LOAD_WEIGHT(strip + (size_t)k * TYPE_SIZE * STRIP);
+    strip += (size_t)from * TYPE_SIZE * STRIP + TYPE_SIZE * V * lane;
+    int k = from;
+    for (; k + AT_ONCE <= to; k += AT_ONCE, strip += AT_ONCE * TYPE_SIZE * STRIP) {
+        floatV weights[AT_ONCE];
+        ASK_FOR(strip, AT_ONCE * TYPE_SIZE * STRIP);
+        UNROLL
+        for (int i = 0; i < AT_ONCE; i++)
+            weights[i] = LOAD_WEIGHT(strip + i * TYPE_SIZE * STRIP);
+        UNROLL
+        for (int i = 0; i < AT_ONCE * TOKENS; i++) {
+            int t = i % TOKENS, n = i / TOKENS;
+            acc[t] = fused(weights[n], (floatV)(x[at[t] + k + n]), acc[t]);
+        }
+    }
+    for (; k < to; k++, strip += TYPE_SIZE * STRIP) {
+        floatV weight = LOAD_WEIGHT(strip);
         UNROLL
         for (int t = 0; t < TOKENS; t++)
             acc[t] = fused(weight, (floatV)(x[at[t] + k]), acc[t]);

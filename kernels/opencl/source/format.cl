@@ -23,8 +23,8 @@ static inline Source source_of(__global const uchar *strip, int block, int lane)
 }
 
 #define WORD(i) load_aligned((__global const uint *)(src.words + 4 * STRIP * (i)))
-#define ODD_HALF convert_uintV(loadV((__global const ushort *)src.odd))
-#define ODD_BYTE convert_uintV(loadV(src.odd))
+#define ODD_HALF convert_uintV(load_aligned((__global const ushort *)src.odd))
+#define ODD_BYTE convert_uintV(load_aligned(src.odd))
 #define BYTE(word, i) ((word) >> (uint)(8 * (i)) & 255u)
 
 // Four bits to the lowest bits of four bytes; four pairs of bits to four bytes.
@@ -55,11 +55,63 @@ static inline uintV even_signs(uintV bits)
     return bits | (parity & 1u) << 7;
 }
 
-// The bytes of four nibbles, which are the low halves of the bytes of `codes`.
-static inline uintV translate4(uintV codes, __constant const uint *values)
+static inline uintV pick(uintV a, uintV b, uintV of_b)
 {
-    return GATHER(values, codes & 15u) | GATHER(values, codes >> 8 & 15u) << 8 |
-           GATHER(values, codes >> 16 & 15u) << 16 | GATHER(values, codes >> 24 & 15u) << 24;
+    return a ^ ((a ^ b) & of_b);
+}
+
+// Bytes of the sixteen in `values`: low gets those that the low halves of the bytes of `codes` say,
+// high the others. Not by reading a table, which GPUs do for one work-item after another.
+static inline void translate8(uintV codes, __constant const uint *values, uintV *low, uintV *high)
+{
+#ifdef PERMUTE_BY_NIBBLES  // by four of them
+    uintV at = codes & 0x77777777u, upper = codes >> 1 & 0x44444444u | 0x32103210u;
+    uintV first = PERMUTE_BY_NIBBLES(PERMUTE_BY_NIBBLES(values[0], values[1], at),
+                                     PERMUTE_BY_NIBBLES(values[2], values[3], at), upper);
+    at >>= 16;
+    upper >>= 16;
+    uintV last = PERMUTE_BY_NIBBLES(PERMUTE_BY_NIBBLES(values[0], values[1], at),
+                                    PERMUTE_BY_NIBBLES(values[2], values[3], at), upper);
+    *low = PERMUTE_BY_NIBBLES(first, last, 0x6420u);
+    *high = PERMUTE_BY_NIBBLES(first, last, 0x7531u);
+#elif defined PERMUTE_BY_BYTES
+    UNROLL
+    for (int upper = 0; upper < 2; upper++) {
+        uintV code = codes >> (uint)(4 * upper), at = code & 0x07070707u;
+        *(upper ? high : low) = PERMUTE_BY_BYTES(PERMUTE_BY_BYTES(values[0], values[1], at),
+                                                 PERMUTE_BY_BYTES(values[2], values[3], at),
+                                                 code >> 1 & 0x04040404u | 0x03020100u);
+    }
+#else
+#define VALUES(i) (uintV)((values[(i) / 4] >> 8 * ((i) % 4) & 255u) * 0x01010101u)
+#define OF_2(i) pick(VALUES(i), VALUES(i + 1), is_set[0])
+#define OF_4(i) pick(OF_2(i), OF_2(i + 2), is_set[1])
+#define OF_8(i) pick(OF_4(i), OF_4(i + 4), is_set[2])
+    UNROLL
+    for (int upper = 0; upper < 2; upper++) {
+        uintV is_set[4];
+        UNROLL
+        for (int bit = 0; bit < 4; bit++)
+            is_set[bit] = (codes >> (uint)(4 * upper + bit) & 0x01010101u) * 255u;
+        *(upper ? high : low) = pick(OF_8(0), OF_8(8), is_set[3]);
+    }
+#endif
+}
+
+// The same for E2M1 codes: their values, from -12 to 12, and 12.
+static inline void e2m1_and_12(uintV codes, __constant const uint *values, uintV *low, uintV *high)
+{
+#if defined PERMUTE_BY_NIBBLES || defined PERMUTE_BY_BYTES
+    translate8(codes, values, low, high);
+#else
+    UNROLL
+    for (int upper = 0; upper < 2; upper++) {
+        uintV code = codes >> (uint)(4 * upper), is_minus = (code >> 3 & 0x01010101u) * 255u;
+        uintV rest = (code >> 2 & 0x01010101u) * 3u & code;  // of 4, 6, 8 and 12 above 4
+        uintV size = (code & 0x07070707u) + rest + ((rest & rest >> 1 & 0x01010101u) << 1);
+        *(upper ? high : low) = 0x0c0c0c0cu + size - (is_minus & size) * 2u;
+    }
+#endif
 }
 
 // The head that Q4_K and Q5_K share: half d, dmin; u8 scales[12], of six bits each.

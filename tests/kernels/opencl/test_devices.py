@@ -137,7 +137,9 @@ def test_variants(found: Any, variant: str) -> None:
     assert devices.variant_of(found).name == variant
 
 
-@pytest.mark.parametrize(("size", "slices", "group"), [(1024, 8, 64), (64, 4, 64), (32, 2, 32)])
+@pytest.mark.parametrize(
+    ("size", "slices", "group"), [(1024, 16, 64), (128, 8, 64), (64, 4, 64), (32, 2, 32)]
+)
 def test_groups_fit_the_device(size: int, slices: int, group: int) -> None:
     cut = devices.variant_of(device("f", max_work_group_size=size))
     assert (cut.slices, cut.group) == (slices, group)

@@ -7,9 +7,6 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
 {
     *scale = half_bits(ODD_HALF);
     UNROLL
-    for (int i = 0; i < 4; i++) {
-        uintV word = WORD(i);
-        q[i] = translate4(word, IQ4);
-        q[4 + i] = translate4(word >> 4, IQ4);
-    }
+    for (int i = 0; i < 4; i++)
+        translate8(WORD(i), IQ4, q + i, q + 4 + i);
 }

@@ -9,9 +9,6 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     uintV s = (WORD(1) >> (uint)(4 * g) & 15u) | (head >> (uint)(16 + 2 * g) & 3u) << 4;
     *scale = half_bits(head & 0xffffu) * convert_floatV(convert_intV(s) - 32);
     UNROLL
-    for (int i = 0; i < 4; i++) {
-        uintV word = WORD(2 + 4 * g + i);
-        q[i] = translate4(word, IQ4);
-        q[4 + i] = translate4(word >> 4, IQ4);
-    }
+    for (int i = 0; i < 4; i++)
+        translate8(WORD(2 + 4 * g + i), IQ4, q + i, q + 4 + i);
 }

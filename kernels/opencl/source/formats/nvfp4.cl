@@ -1,7 +1,6 @@
 // words: u8 d[4]; u8 qs[4][8], codes of four bits.
-#define OFFSET 0
-#define Q_MAX 12
-#define Q_SIGNED
+#define OFFSET 12
+#define Q_MAX 24
 
 // Half of an unsigned float of four exponent and three mantissa bits; its NaN is 0.
 static inline floatV ue4m3(uintV code)
@@ -21,10 +20,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
         int n = 2 * g + j;
         scale[j] = ue4m3(BYTE(codes, n));
         UNROLL
-        for (int i = 0; i < 2; i++) {
-            uintV word = WORD(1 + 2 * n + i);
-            q[4 * j + i] = translate4(word, E2M1);
-            q[4 * j + 2 + i] = translate4(word >> 4, E2M1);
-        }
+        for (int i = 0; i < 2; i++)
+            e2m1_and_12(WORD(1 + 2 * n + i), E2M1_AND_12, q + 4 * j + i, q + 4 * j + 2 + i);
     }
 }
