@@ -68,7 +68,7 @@ class Session(OnlyTakes):
     request_id = "paste"
 
     def __init__(self, prompt: list[int]) -> None:
-        self.sequence = Sequence(0, list(prompt), len(prompt), SamplingParams())
+        self.sequence = Sequence(list(prompt), len(prompt), SamplingParams())
         self.times: list[float] = []
 
     def begin(self) -> None:

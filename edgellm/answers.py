@@ -91,7 +91,6 @@ def scoring(
     if not 0 <= start < max(1, len(ids)):
         raise RequestError(f"logits from position {start} of {len(ids)} tokens", "start")
     sequence = Sequence(
-        0,
         token_ids,
         len(token_ids),
         SamplingParams(),
@@ -131,7 +130,6 @@ def _prompt(model: LoadedModel, request: Request) -> Sequence:
         )
     params = resolve(request.params, model.info.sampling)
     return Sequence(
-        0,
         ids,
         len(ids),
         params,

@@ -96,7 +96,6 @@ def _sequence(model: LoadedModel, text: Text, wants_last: bool) -> Sequence:
     if text.second is not None and model.head.tells_types:
         scales, starts = (*scales, 1.0), (*starts, text.second)
     return Sequence(
-        0,
         ids,
         len(ids),
         SamplingParams(),

@@ -9,9 +9,9 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import Future, wait
 from functools import partial
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from edgellm.engine import Engine
 from edgellm.errors import EdgeLLMError
@@ -77,11 +77,11 @@ class EngineThread:
 
     def ask(self, action: Callable[[], T]) -> T:
         """Has the thread call `action` between two steps; what it returns or raises."""
-        answer: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
-        self.post(partial(_answer, action, answer))
-        while True:
-            with suppress(queue.Empty):  # waits in turns, as Windows interrupts no other wait
-                return answer.get(timeout=1.0)()
+        answer: Future[T] = Future()
+        self.post(partial(_settle, action, answer))
+        while not answer.done():
+            wait([answer], timeout=1.0)  # in turns, as Windows interrupts no other wait
+        return answer.result()
 
     def after_step(self, action: Action) -> None:
         """Calls `action` once the step or the action that this thread is in is over.
@@ -140,17 +140,11 @@ def _act_all(actions: list[Action]) -> None:
         _act(actions.pop())
 
 
-def _answer(action: Callable[[], T], answer: queue.SimpleQueue[Callable[[], T]]) -> None:
+def _settle(action: Callable[[], T], answer: Future[T]) -> None:
     try:
-        result = action()
+        answer.set_result(action())
     except Exception as error:
-        answer.put(partial(_raise, error))
-    else:
-        answer.put(lambda: result)
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error
+        answer.set_exception(error)
 
 
 def _check(engines: list[Engine]) -> None:

@@ -27,10 +27,10 @@ class Sequence:
     parting: how many first tokens others had too, where no recurrent state is kept yet: it will be.
     num_cached_tokens: tokens found in the cache when the sequence was first let in; None before.
     keeps_prompt: when it ends the cache keeps its prompt, unused or not, as long as newer ones let
-    it. is_background: others go first. turn: the place in the order in which sequences are served.
+    it. is_background: others go first. turn: the place in the order in which sequences are served;
+    of equals the lower seq_id, which the engine gives, goes first.
     """
 
-    seq_id: int
     token_ids: list[int]
     num_prompt_tokens: int
     params: SamplingParams
@@ -43,6 +43,7 @@ class Sequence:
     keeps_prompt: bool = False
     is_background: bool = False
     turn: int = 0
+    seq_id: int = 0
     num_computed_tokens: int = 0
     num_cached_tokens: int | None = None
     block_tables: list[list[int]] = field(default_factory=list)
@@ -55,7 +56,6 @@ class Sequence:
     def sibling(self, token_ids: list[int], sample_index: int = 0) -> "Sequence":
         """A new sequence of the same request, which runs nowhere yet."""
         return Sequence(
-            seq_id=0,
             token_ids=token_ids,
             num_prompt_tokens=self.num_prompt_tokens,
             params=self.params,

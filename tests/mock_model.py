@@ -275,7 +275,7 @@ def generation(
     tokenizer: Any = ByteTokenizer()
     made = Generation(
         request_id=request_id,
-        sequence=Sequence(0, list(prompt), len(prompt), params, index),
+        sequence=Sequence(list(prompt), len(prompt), params, index),
         tokenizer=tokenizer,
         detokenizer=Detokenizer(tokenizer, params.stop),
         emit=emit or outbox.append,

@@ -35,7 +35,7 @@ def sequence(
 ) -> Sequence:
     """Tokens that no other sequence has, unless told which."""
     tokens = list(token_ids or range(100 * seq_id, 100 * seq_id + num_tokens))
-    return Sequence(seq_id, tokens, len(tokens), SamplingParams(), score_from=score_from)
+    return Sequence(tokens, len(tokens), SamplingParams(), score_from=score_from, seq_id=seq_id)
 
 
 def counts(chunks: list[Chunk]) -> dict[int, tuple[int, str]]:

@@ -171,7 +171,7 @@ def test_scoring_gives_the_rows_that_generation_samples_from() -> None:
     tokens = [*b"hello", *done.token_ids]
     engine = make_engine(MockModel(noise))
     over: list[Exception | None] = []
-    sequence = Sequence(0, tokens, len(tokens), GREEDY, score_from=2)
+    sequence = Sequence(tokens, len(tokens), GREEDY, score_from=2)
     taken: dict[int, Any] = {}
 
     def take(start: int, block: Any) -> None:

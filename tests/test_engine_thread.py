@@ -56,6 +56,15 @@ def test_an_action_that_fails_does_not_end_the_thread(
     assert "inbox" in caplog.text
 
 
+@pytest.mark.parametrize("error", [queue.Empty, TimeoutError, ValueError])
+def test_what_an_action_raises_comes_back(running: EngineThread, error: type[Exception]) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(error):
+        running.ask(fail)
+
+
 def test_what_is_being_posted_comes_before_the_end() -> None:
     inbox, done = Inbox(), list[str]()
     waiting: queue.SimpleQueue[Any] = inbox._queue

@@ -86,7 +86,7 @@ def chunks(draw: st.DrawFn) -> list[Chunk]:
     )
     free = [draw(st.permutations(range(60))) for _ in range(GROUPS)]
     result = []
-    for seq_id, (done, count) in enumerate(spans):
+    for done, count in spans:
         later = draw(st.integers(0, 3))
         ids = draw(
             st.lists(
@@ -98,7 +98,7 @@ def chunks(draw: st.DrawFn) -> list[Chunk]:
         blocks = -(-(done + count) // BLOCK_SIZE) + draw(st.integers(0, 2))
         tables = [[free[g].pop() for _ in range(blocks)] for g in range(GROUPS)]
         logits: LogitsRows = draw(st.sampled_from(["none", "last", "all"]))
-        sequence = Sequence(seq_id, ids, len(ids), SamplingParams(), block_tables=tables)
+        sequence = Sequence(ids, len(ids), SamplingParams(), block_tables=tables)
         sequence.num_computed_tokens = done
         result.append(Chunk(sequence, count, logits))
     return result
@@ -143,7 +143,7 @@ def test_types_and_shapes_are_those_of_batch(work: list[Chunk]) -> None:
 
 
 def sequence(ids: list[int], table: list[int]) -> Sequence:
-    return Sequence(0, ids, len(ids), SamplingParams(), block_tables=[table, table])
+    return Sequence(ids, len(ids), SamplingParams(), block_tables=[table, table])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ ROWS = np.random.default_rng(1).normal(size=(LENGTH, WIDTH)).astype(np.float32)
 def pooled(pooling: Pooling, cuts: list[int], head: PooledHead | None = None) -> Rows:
     """What a pooler makes of ROWS that come in these pieces."""
     results: list[Rows | Exception] = []
-    sequence = Sequence(0, [1] * LENGTH, LENGTH, SamplingParams(), score_from=0, wants_hidden=True)
+    sequence = Sequence([1] * LENGTH, LENGTH, SamplingParams(), score_from=0, wants_hidden=True)
     pooler = Pooler("id", sequence, pooling, head or PooledHead(), results.append)
     bounds = [0, *sorted(cuts), LENGTH]
     for start, end in zip(bounds, bounds[1:], strict=False):
@@ -56,7 +56,7 @@ def test_pieces_make_no_difference(cuts: set[int], kind: Pooling) -> None:
 def test_rows_that_come_again_count_once() -> None:
     """As after a preemption, when part of a sequence is computed a second time."""
     results: list[Rows | Exception] = []
-    sequence = Sequence(0, [1] * LENGTH, LENGTH, SamplingParams(), score_from=0, wants_hidden=True)
+    sequence = Sequence([1] * LENGTH, LENGTH, SamplingParams(), score_from=0, wants_hidden=True)
     pooler = Pooler("id", sequence, "mean", PooledHead(), results.append)
     for start, end in ((0, 5), (2, 7), (0, LENGTH)):
         sequence.num_computed_tokens = end
@@ -65,7 +65,7 @@ def test_rows_that_come_again_count_once() -> None:
 
 
 def test_zeros_stay_zeros() -> None:
-    sequence = Sequence(0, [1], 1, SamplingParams(), num_computed_tokens=1)
+    sequence = Sequence([1], 1, SamplingParams(), num_computed_tokens=1)
     results: list[Rows | Exception] = []
     Pooler("id", sequence, "last", PooledHead(), results.append).take(np.zeros((1, 3), np.float32))
     np.testing.assert_array_equal(results[0], np.zeros((1, 3)))

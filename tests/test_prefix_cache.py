@@ -25,7 +25,7 @@ class Greedy(OnlyTakes):
 
     def __init__(self, prompt: Prompt, count: int, request_id: str = "r") -> None:
         self.request_id = request_id
-        self.sequence = Sequence(0, list(prompt), len(prompt), SamplingParams())
+        self.sequence = Sequence(list(prompt), len(prompt), SamplingParams())
         self.count = count
         self.rows: list[bytes] = []
         self.error: Exception | None = None

@@ -98,7 +98,7 @@ class _Feed:
     request_id = _REQUEST
 
     def __init__(self, engine: Engine, ids: list[int], seed: int) -> None:
-        self.sequence = Sequence(0, [], 0, SamplingParams())
+        self.sequence = Sequence([], 0, SamplingParams())
         self._draw = Draw(_LIKELIEST, _LIKELIEST, filters=(("temperature", math.inf),), seed=seed)
         self.error: Exception | None = None
         self._engine = engine

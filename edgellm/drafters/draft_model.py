@@ -100,7 +100,7 @@ class DraftModel:
     def _guess(self, sequence: Sequence, length: int, count: int) -> "_Guess":
         """What comes after the first `length` tokens."""
         params, index, seed = sequence.params, sequence.sample_index, sequence.seed
-        own = Sequence(0, sequence.token_ids[:length], length, params, index, seed)
+        own = Sequence(sequence.token_ids[:length], length, params, index, seed)
         sampler = Sampler(params, self._vocabulary, seed=seed, sample_index=index)
         return _Guess(own, count, sampler, sequence.num_prompt_tokens)
 

@@ -38,7 +38,7 @@ class TextRunner:
     def begin(self, ids: list[int]) -> Sequence:
         """A text that has all of the cache, until the next one begins."""
         params = SamplingParams()
-        return Sequence(0, ids, len(ids), params, block_tables=self._tables, state_slot=0)
+        return Sequence(ids, len(ids), params, block_tables=self._tables, state_slot=0)
 
     def run(
         self,

@@ -16,7 +16,7 @@ LIMITS = Limits(1000, 8, 32, 64, 100, (None,))
 
 
 def sequence(length: int = 10, params: SamplingParams | None = None) -> Sequence:
-    return Sequence(0, list(range(length)), length, params or SamplingParams())
+    return Sequence(list(range(length)), length, params or SamplingParams())
 
 
 def measured(

@@ -56,7 +56,7 @@ def test_a_model_that_agrees_saves_most_steps() -> None:
 def test_a_model_that_never_agrees_is_asked_ever_less() -> None:
     engine, _, drafter = drafting(shifted)
     assert tokens_of(engine) == tokens_of(make_engine(MockModel(noise)))
-    sequence = Sequence(0, [1], 1, PARAMS)
+    sequence = Sequence([1], 1, PARAMS)
     before = drafter.chances(sequence, 1)[0]
     for _ in range(20):
         drafter.draft({sequence: 4})
@@ -70,7 +70,7 @@ def test_a_model_that_never_agrees_is_asked_ever_less() -> None:
 
 def test_a_model_that_agrees_is_asked_ever_more() -> None:
     _, _, drafter = drafting(noise)
-    sequence = Sequence(0, [1], 1, PARAMS)
+    sequence = Sequence([1], 1, PARAMS)
     before = drafter.chances(sequence, 1)[0]
     for _ in range(20):
         sequence.token_ids += drafter.draft({sequence: 4})[sequence][:2]
@@ -89,7 +89,7 @@ def test_a_long_text_is_read_in_pieces() -> None:
     small = MockModel(noise)
     engine = make_engine(small, context_length=400, num_blocks=400, token_budget=500)
     drafter = DraftModel(engine, VOCABULARY, 258, lambda: None)
-    sequence = Sequence(0, list(range(200)), 200, PARAMS)
+    sequence = Sequence(list(range(200)), 200, PARAMS)
     drafter.chances(sequence, 4)
     drafts = [drafter.draft({sequence: 4}) for _ in range(4)]
     assert [list(map(len, one.values())) for one in drafts] == [[], [], [], [4]]
@@ -105,7 +105,7 @@ def test_what_guesses_cost_does_not_count_the_reading_before() -> None:
 
     engine = make_engine(MockModel(slow), context_length=400, num_blocks=400, token_budget=500)
     drafter = DraftModel(engine, VOCABULARY, 258, lambda: None, lambda: now[0])
-    sequence = Sequence(0, list(range(100)), 100, PARAMS)
+    sequence = Sequence(list(range(100)), 100, PARAMS)
     drafter.chances(sequence, 4)
     assert drafter.draft({sequence: 4}) == drafter.draft({sequence: 4}) == {}
     assert now[0] == 2.0 and drafter.seconds(1) == 0.0

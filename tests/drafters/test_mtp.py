@@ -144,7 +144,7 @@ def test_rows_that_a_window_has_left_behind_are_not_written(tmp_path: Path) -> N
     """Their block may belong to another text by now."""
     with load(str(write(tmp_path, "step35", add_head)), threads=1) as model:
         engine = model._manager.model().engine
-        text = Sequence(0, PROMPT, len(PROMPT), SamplingParams())
+        text = Sequence(PROMPT, len(PROMPT), SamplingParams())
         groups = range(len(engine._scheduler.tables.pools))
         text.block_tables, text.left_behind = [[0, 1] for _ in groups], [0 for _ in groups]
         head: Any = drafter_of(engine)._head
@@ -197,7 +197,7 @@ def test_it_reads_each_token_with_the_row_before_it(length: int, turns: list[Tur
     looked counts as zero, and what it has not read when a text is put off stays unread."""
     head, rng = ReadingHead(), np.random.default_rng(length)
     drafter = MTP(head, lambda sequence, count: True, ByteTokenizer())
-    text = Sequence(0, rng.integers(0, 200, length).tolist(), length, SamplingParams())
+    text = Sequence(rng.integers(0, 200, length).tolist(), length, SamplingParams())
     unknown, done = {0}, 0
 
     def follow(end: int) -> None:
@@ -232,7 +232,7 @@ def is_read(head: ReadingHead, text: Sequence, p: int) -> bool:
 
 def test_it_guesses_only_where_it_has_followed() -> None:
     drafter = MTP(ReadingHead(), lambda sequence, count: True, ByteTokenizer())
-    text = Sequence(0, [1, 2, 3], 3, SamplingParams())
+    text = Sequence([1, 2, 3], 3, SamplingParams())
     assert drafter.chances(text, 4) == []
     drafter.follow(text, 0, np.ones((1, 1), np.float32))
     assert drafter.chances(text, 4) == []
@@ -244,7 +244,7 @@ def test_it_guesses_only_where_it_has_followed() -> None:
 
 def test_guesses_that_are_wrong_are_thought_unlikely() -> None:
     drafter = MTP(ReadingHead(), lambda sequence, count: True, ByteTokenizer())
-    text = Sequence(0, [1, 2], 2, SamplingParams(temperature=0))
+    text = Sequence([1, 2], 2, SamplingParams(temperature=0))
     drafter.follow(text, 0, np.ones((1, 1), np.float32))
     first = drafter.chances(text, 1)
     for _ in range(20):
@@ -263,7 +263,7 @@ def test_guesses_count_once_up_to_the_first_wrong_one(
     tokens: list[int], first: int, second: int
 ) -> None:
     drafter = MTP(ReadingHead(), lambda sequence, count: True, ByteTokenizer())
-    text = Sequence(0, [1, 2], 2, SamplingParams(temperature=0))
+    text = Sequence([1, 2], 2, SamplingParams(temperature=0))
     drafter.follow(text, 0, np.ones((1, 1), np.float32))
     before = np.array(drafter.chances(text, 2))
     assert drafter.draft({text: 2}) == {text: [0, 0]}
@@ -277,7 +277,7 @@ def test_guesses_count_once_up_to_the_first_wrong_one(
 def test_where_too_many_rows_wait_for_one_run_they_are_read_before() -> None:
     head = ReadingHead()
     drafter = MTP(head, lambda sequence, count: True, ByteTokenizer())
-    texts = [Sequence(n, [n] * 8, 8, SamplingParams(temperature=0)) for n in range(3)]
+    texts = [Sequence([n] * 8, 8, SamplingParams(temperature=0)) for n in range(3)]
     for text in texts:
         drafter.follow(text, 0, np.ones((7, 1), np.float32))
     assert len(drafter.draft(dict.fromkeys(texts, 2))) == 3
@@ -286,7 +286,7 @@ def test_where_too_many_rows_wait_for_one_run_they_are_read_before() -> None:
 
 def test_without_blocks_nothing_is_guessed() -> None:
     drafter = MTP(ReadingHead(), lambda sequence, count: False, ByteTokenizer())
-    text = Sequence(0, [1, 2], 2, SamplingParams())
+    text = Sequence([1, 2], 2, SamplingParams())
     drafter.follow(text, 0, np.ones((1, 1), np.float32))
     counts: Mapping[Sequence, int] = {text: 2}
     assert drafter.draft(counts) == {}

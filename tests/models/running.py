@@ -55,7 +55,6 @@ class Runner:
         self.count += 1
         table = list(range(first, first + self.blocks_each))[::-1]
         return Sequence(
-            self.count,
             ids,
             len(ids),
             SamplingParams(),

@@ -52,7 +52,7 @@ def predictions(path: Path, backend: str = "reference") -> tuple[Logits, Logits,
             runs.load(program, kv), program, HostStore(program, kv), None, head.reads
         )
         tables = [list(range(blocks)) for _ in program.kv_groups]
-        text = Sequence(0, IDS, len(IDS), SamplingParams(), block_tables=tables, state_slot=0)
+        text = Sequence(IDS, len(IDS), SamplingParams(), block_tables=tables, state_slot=0)
         text.left_behind = [0 for _ in tables]
         outputs = runner.run(runner.pack([Chunk(text, len(IDS), "all")]))
         hidden = outputs[head.reads]
