@@ -28,7 +28,8 @@ from edgellm.types import (
 )
 
 _SHOWS = {"show": True, "hide": False}
-_NO_ANSWER = "edgellm: the answer ended in its reasoning: -n and --context say how long it may be"
+_CUT_OFF = "-n and --context say how long it may be"
+_ENDED = "--reasoning show tells it, --thinking off does without where the model has a switch"
 
 
 class Model(Protocol):
@@ -130,7 +131,8 @@ def _answer(args: argparse.Namespace, prompt: str, params: SamplingParams, model
         spoken.write(parser.finish())
         spoken.end()
         if completion.reasoning and not completion.text:
-            print(_NO_ANSWER, file=sys.stderr)
+            advice = _CUT_OFF if completion.finish_reason == "length" else _ENDED
+            print(f"edgellm: the answer ended in its reasoning: {advice}", file=sys.stderr)
 
 
 def _messages(model: Model, prompt: str, args: argparse.Namespace) -> list[Message]:

@@ -1,6 +1,7 @@
 """One HTTP/1.1 exchange over a Unix socket or TCP. Knows nothing of what is exchanged."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from edgellm.errors import ConnectionFailed, RequestError
 
 _READ_SIZE = 1 << 16  # bytes
 _CONNECT_SECONDS = 10.0
+_HOST_AND_PORT = re.compile(r"[^/]+:\d{1,5}")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """`http://host:port` or `https://...`; anything else is the path of a Unix socket."""
+    """`host:port`, `http://...` or `https://...`; else the path of a Unix socket."""
+    if _HOST_AND_PORT.fullmatch(text):
+        text = f"http://{text}"
     if not text.startswith(("http://", "https://")):
         return Address(path=Path(text))
     try:

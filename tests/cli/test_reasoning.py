@@ -59,6 +59,8 @@ def test_an_answer_that_never_comes_is_said(ask: Ask) -> None:
     out, err = ask("-n", "9")
     assert out == "" and "-n" in err
     assert json.loads(ask("-n", "9", "--json")[0])["reasoning"] == "S"
+    out, err = ask(text="<think>So.")
+    assert out == "" and "-n" not in err and "--thinking off" in err
 
 
 def test_what_only_looks_like_it_is_text(ask: Ask) -> None:

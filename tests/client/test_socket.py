@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from edgellm.client import Client, LocalClient, SocketClient
-from edgellm.client.http import parse_address
+from edgellm.client.http import Address, parse_address
 from edgellm.errors import (
     CatalogError,
     ConnectionFailed,
@@ -225,6 +225,20 @@ def test_keys_that_fit_in_no_header_are_refused(tmp_path: Path) -> None:
                     await SocketClient(listener.where, key).models()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:8080", Address(host="localhost", port=8080)),
+        ("http://127.0.0.1:1", Address(host="127.0.0.1", port=1)),
+        ("https://host", Address(host="host", port=443, tls=True)),
+        ("run/a:1", Address(path=Path("run/a:1"))),
+        ("a.sock", Address(path=Path("a.sock"))),
+    ],
+)
+def test_addresses(text: str, address: Address) -> None:
+    assert parse_address(text) == address
 
 
 def test_nobody_there(tmp_path: Path) -> None:
