@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from edgellm.constraints.closed import close_objects
 from edgellm.constraints.strict import make_strict
 from edgellm.errors import RequestError
 
@@ -34,7 +35,7 @@ _KNOWN = _ONE | _LISTS | _NAMED | _HELD | _NOTES
 
 
 def schema_text(schema: Mapping[str, Any] | bool | str) -> str:
-    """The schema as JSON, made strict. RequestError when it is none, or cannot be held."""
+    """The schema as JSON, closed and strict. RequestError when it is none, or cannot be held."""
     try:
         value = json.loads(schema) if isinstance(schema, str) else schema
         text = json.dumps(value, allow_nan=False)
@@ -55,6 +56,7 @@ def schema_text(schema: Mapping[str, Any] | bool | str) -> str:
                 f"json_schema: keyword {unknown!r} at {where or '/'} is not supported",
                 "json_schema",
             )
+    close_objects(value, _NOTES)
     make_strict(schemas)
     return json.dumps(value, ensure_ascii=False)
 
