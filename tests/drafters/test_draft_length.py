@@ -93,7 +93,8 @@ def test_neither_beyond_the_context_nor_the_answer_nor_the_logits() -> None:
 
 def test_beams_and_requests_that_want_none_have_none() -> None:
     speculation = measured(1.0, lambda rows: 1.0)
-    for params in (SamplingParams(beam_width=2), SamplingParams(speculation="off")):
+    others = (SamplingParams(speculation="off"), SamplingParams(speculation="draft"))
+    for params in (SamplingParams(beam_width=2), *others):
         assert lengths(speculation, sequence(params=params)) == [0]
 
 

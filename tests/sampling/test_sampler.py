@@ -1,6 +1,7 @@
 """The whole chain: order, greedy, ties, bans, biases, and draws that do not depend on company."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 from edgellm.errors import EdgeLLMError, RequestError
 from edgellm.sampling import Sampler, greedy, logprobs, token_biases
 from edgellm.sampling.candidates import Candidates, Float32
-from edgellm.sampling.chain import ROWS, rows_of
+from edgellm.sampling.chain import ROWS, choice_of, rows_of
+from edgellm.sampling.choice import adaptive_p, plain
 from edgellm.sampling.step import Step
 from edgellm.sampling_params import SAMPLERS, SamplingParams
 from tests.sampling.rows import LOGITS, Words, ranking, softmax
@@ -203,6 +205,7 @@ def test_no_more_than_the_best_logits_matter_where_it_is_said_so(
         ({"top_k": 40}, 40),
         ({"top_k": 3, "min_keep": 5}, 5),
         ({"top_k": 0}, None),
+        ({"samplers": ()}, None),
         ({"temperature": 0.0, "repeat_penalty": 1.2}, None),
         ({"top_k": 40, "repeat_penalty": 1.2}, None),
         ({"top_k": 40, "mirostat": 2}, None),
@@ -212,6 +215,12 @@ def test_no_more_than_the_best_logits_matter_where_it_is_said_so(
 )
 def test_how_many_logits_matter(params: dict[str, Any], number: int | None) -> None:
     assert Sampler(SamplingParams(**params), Words(), seed=0).num_best == number
+
+
+def test_a_target_counts_only_where_its_sampler_is_named() -> None:
+    params = SamplingParams(adaptive_target=0.3, samplers=("top_k", "temperature"))
+    assert choice_of(params) is plain
+    assert choice_of(replace(params, samplers=("adaptive_p",))) is adaptive_p
 
 
 def test_tokens_that_may_be_lowered_matter_beside_the_best() -> None:
