@@ -71,8 +71,6 @@ def lock(name: str, report: Report) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     partial = partial_dir(name)
-    with disk_errors(partial):
-        partial.parent.mkdir(parents=True, exist_ok=True)
     guard = FileLock(partial.with_name(f"{name}.lock"))
     with disk_errors(partial):
         try:

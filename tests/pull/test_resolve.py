@@ -12,8 +12,8 @@ from edgellm.pull import (
     remove,
     resolve,
 )
-from edgellm.sources import LocalSource
-from tests.pull.conftest import CONTENT, Server
+from edgellm.sources import LocalSource, UrlSource
+from tests.pull.conftest import CONTENT, SHA, Recorder, Server
 
 
 def test_a_local_source_is_used_in_place(home: Path) -> None:
@@ -22,10 +22,18 @@ def test_a_local_source_is_used_in_place(home: Path) -> None:
     file.write_bytes(CONTENT)
     entry = CatalogEntry("model", ((LocalSource(file),),))
     assert pull(entry) == file
-    assert not (home / "models").exists()
     with pytest.raises(CatalogError, match="no model 'model' is stored"):
         remove("model")
-    assert file.exists()
+    assert file.exists() and not (home / "models").exists()
+
+
+def test_where_a_local_file_is_missing_the_next_source_is_tried(
+    home: Path, server: Server, recorder: Recorder
+) -> None:
+    local, url = LocalSource(home / "gone.gguf"), UrlSource(f"{server.address}/m.gguf")
+    path = pull(CatalogEntry("model", ((local,), (url,)), sha256=SHA), recorder)
+    assert path.read_bytes() == CONTENT
+    assert recorder.notes == [f"{local}: no such file; trying the next source"]
 
 
 def test_resolve_takes_paths_names_and_sources(

@@ -21,7 +21,7 @@ from edgellm.pull import (
     stored_models,
 )
 from edgellm.sources import UrlSource
-from tests.pull.conftest import CONTENT, Server, partial_files
+from tests.pull.conftest import CONTENT, SHA, Server, partial_files
 
 
 def test_a_replaced_model_leaves_its_readers_the_old_bytes(
@@ -71,6 +71,16 @@ def test_a_file_of_the_users_own_is_never_touched(
         remove("model")
     assert own.read_bytes() == b"mine"
     assert server.asked == []
+
+
+def test_a_file_that_came_during_the_download_is_not_touched(
+    entry: CatalogEntry, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = home / "models/model.gguf"
+    monkeypatch.setattr("edgellm.pull.sha256_of", lambda *_: own.write_bytes(b"mine") and SHA)
+    with pytest.raises(CatalogError, match="was not stored by pull"):
+        pull(entry)
+    assert own.read_bytes() == b"mine"
 
 
 def test_remove_deletes_what_pull_stored_and_nothing_else(entry: CatalogEntry, home: Path) -> None:
