@@ -72,8 +72,8 @@ def resolve(name_or_path: str, progress: Report | None = None, fetch: bool = Tru
     if (path := typed_file(name_or_path)) is not None:
         return path
     name = name_or_path.lower()
-    own = name not in load_catalog() and NAME.fullmatch(name) and store.stored(name)
-    if own:
+    own = store.stored(name) if NAME.fullmatch(name) else None
+    if own and name not in load_catalog():
         return own.path
     entry = entry_of(name_or_path)
     if not fetch and not (_stored(entry) or _local(entry)):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgellm.client import Client, LocalClient
+from edgellm.client import LocalClient
 from edgellm.completion import collect
 from edgellm.errors import ContextOverflow, EdgeLLMError, RequestError
 from edgellm.types import Request, SamplingParams, TokenEvent
@@ -32,11 +32,6 @@ def with_client(model: MockModel, body: Body, **sizes: int) -> None:
 
 async def events_of(stream: AsyncIterator[TokenEvent]) -> list[TokenEvent]:
     return [event async for event in stream]
-
-
-def test_it_is_a_client() -> None:
-    client: Client = LocalClient(make_manager(MockModel(noise)))
-    asyncio.run(client.close())
 
 
 def test_text_comes_piece_by_piece() -> None:
