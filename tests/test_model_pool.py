@@ -11,7 +11,7 @@ import pytest
 
 from edgellm import manager as manager_module, model_pool
 from edgellm.engine_thread import EngineThread
-from edgellm.errors import BackendError, DeviceLost, ModelsBusy, RequestError
+from edgellm.errors import BackendError, DeviceLost, EdgeLLMError, ModelsBusy, RequestError
 from edgellm.loaded_model import LoadedModel
 from edgellm.manager import Manager
 from edgellm.model_pool import ModelPool
@@ -276,8 +276,20 @@ def test_a_model_that_is_used_from_its_engine_goes_all_the_same(thread: EngineTh
     wait_until(lambda: not pool.loaded())
 
 
-def test_an_idle_engine_takes_no_processor_time(manager: Manager) -> None:
+def test_what_has_no_thread_to_run_in_is_closed(thread: EngineThread) -> None:
+    models = Models()
+    pool = make_pool(thread, models)
+    thread.close()
+    with pytest.raises(EdgeLLMError):
+        touch(pool, "a")
+    assert models.made["a"].is_closed and not pool.loaded()
+
+
+def test_an_idle_engine_takes_no_processor_time_and_lets_the_process_end(
+    manager: Manager,
+) -> None:
     text_of(ask(manager, model="a"))
     text_of(ask(manager, model="b", keep_alive=1000))
     threads = threading.enumerate()
+    assert all(t.daemon for t in threads if t is not threading.main_thread())
     comes_to_rest(t for t in threads if t.name == "edgellm-engine" or isinstance(t, Timer))
