@@ -199,7 +199,8 @@ class ModelPool:
         model = self._loader.load(source, memory, note)
         try:
             self._thread.attach(model.engine)
-        except BaseException:
+        except BaseException:  # no thread will
+            model.engine.close()
             model.close()
             raise
         taken = min(model.num_bytes, self._budget)  # experts may stay on disk
