@@ -12,6 +12,7 @@ from edgellm import session_file, sessions
 from edgellm.errors import NoSession, RequestError, SessionError
 from edgellm.llm import Model
 from edgellm.manager import Manager
+from edgellm.sessions import fingerprint
 from edgellm.types import Completion, LoadOptions, SamplingParams
 from tests.models.tiny import VOCAB, write_tiny
 from tests.test_prefix_cache import BASE, NAMES
@@ -186,3 +187,16 @@ def test_a_session_that_is_deleted_meanwhile_is_left_out(
 
     monkeypatch.setattr(session_file, "read_header", then_gone)
     assert sessions.saved_sessions() == ()
+
+
+def test_model_files_are_told_apart_by_size_ends_and_pieces_between(tmp_path: Path) -> None:
+    path, data = tmp_path / "model.gguf", bytes(2_000_000)
+    other = {"one byte more": data + b"\0"}
+    for at in (0, 980_000, len(data) - 1):
+        other[f"another byte {at}"] = data[:at] + b"x" + data[at + 1 :]
+    found = {}
+    for what, content in {"itself": data, "a copy": bytes(data), **other}.items():
+        path.write_bytes(content)
+        found[what] = fingerprint([path])
+    assert found.pop("a copy") == found["itself"]
+    assert len(set(found.values())) == len(found)

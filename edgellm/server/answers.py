@@ -147,7 +147,7 @@ class Prepared:
         if self.limits == Limits():
             await service.follow(self.request, read, self.slot)
             return
-        request_id = self.request.request_id or new_id("limited-")
+        request_id = new_id("limited-")
         limited = _Limited(service, request_id, self.limits, read)
         request = replace(self.request, request_id=request_id)
         await service.follow(request, limited.take, self.slot)

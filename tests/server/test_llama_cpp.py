@@ -42,6 +42,16 @@ def streamed(server: Running, target: str, **fields: Any) -> list[Any]:
     return asyncio.run(main())
 
 
+def test_timings_are_those_of_what_was_computed() -> None:
+    """Of the prompt what was not in the cache; of the answer all but its first token."""
+    told = llama_timings(Usage(13, 9, cached_tokens=3), Timings(0.5, 1.0, 2.0))
+    assert (told["prompt_n"], told["prompt_ms"], told["predicted_ms"]) == (10, 500, 2000)
+    assert (told["prompt_per_token_ms"], told["prompt_per_second"]) == (50, 20)
+    assert (told["predicted_per_token_ms"], told["predicted_per_second"]) == (250, 4)
+    at_once = llama_timings(Usage(3, 1), Timings(1.0, 1.0, 0.0))
+    assert at_once["prompt_per_second"] == at_once["predicted_per_second"] == 0
+
+
 def test_timings_tell_of_guesses_where_there_were_some() -> None:
     timings = Timings(0.0, 1.0, 2.0)
     told = llama_timings(Usage(3, 9, drafted_tokens=6, accepted_tokens=4), timings)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anthropic
@@ -11,6 +12,9 @@ import ollama
 import openai
 import pytest
 
+from edgellm.dialects import CallPart
+from edgellm.server.answers import Answer
+from edgellm.server.anthropic import _blocks, _conversation, _tools
 from tests.dialects.reading import NOTE, WEATHER
 from tests.mock_model import MockModel, make_manager, says
 from tests.server.serving import Running, running
@@ -104,6 +108,58 @@ def test_anthropic(serve: Serve, opened: ExitStack) -> None:
         thought, text, *calls = message.content
         assert (thought.thinking, text.text, message.stop_reason) == ("Hm.", "I look.", "tool_use")
         assert [(call.name, call.input) for call in calls] == EXPECTED
+
+
+def test_blocks_of_anthropics_messages() -> None:
+    """As OpenAI writes them: results of tools are messages of their own, before what is said."""
+    used = {"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}
+    thoughts = [{"type": "thinking", "thinking": "Hm."}, {"type": "redacted_thinking", "data": "x"}]
+    result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "3"}]}
+    call = {"name": "f", "arguments": '{"a": 1}'}
+    told = {"role": "tool", "tool_call_id": "1", "content": "3"}
+    for blocks, expected in (
+        (
+            [*thoughts, {"type": "text", "text": "I look."}, used],
+            [
+                {
+                    "role": "assistant",
+                    "content": "I look.",
+                    "tool_calls": [{"id": "1", "type": "function", "function": call}],
+                    "reasoning_content": "Hm.",
+                }
+            ],
+        ),
+        ([result], [told]),
+        (
+            [result, {"type": "text", "text": "And?"}, {"type": "text", "text": "Well?"}],
+            [told, {"role": "user", "content": "And?\nWell?"}],
+        ),
+    ):
+        role = expected[-1]["role"].replace("tool", "user")
+        fields = {
+            "messages": [{"role": role, "content": blocks}],
+            "system": [{"text": "Be brief."}],
+        }
+        asked: Any = SimpleNamespace(fields=fields)
+        assert _conversation(asked) == [{"role": "system", "content": "Be brief."}, *expected]
+
+
+def test_tools_that_anthropic_runs_itself_are_left_out() -> None:
+    own = {"type": "web_search_20250305", "name": "web_search"}
+    custom = {"type": "custom", "name": "f", "description": "Does.", "input_schema": {}}
+    asked: Any = SimpleNamespace(fields={"tools": [own, custom]})
+    assert list(_tools(asked).callable) == ["f"]
+
+
+def test_an_answer_of_anthropics_has_a_text_where_it_has_nothing_else() -> None:
+    call = CallPart(0, "{}", "1", "f")
+    for answer, kinds in (
+        (Answer(), ["text"]),
+        (Answer(reasoning="Hm."), ["thinking"]),
+        (Answer(calls={0: call}), ["tool_use"]),
+        (Answer("So.", "Hm.", {0: call}), ["thinking", "text", "tool_use"]),
+    ):
+        assert [block["type"] for block in _blocks(answer)] == kinds
 
 
 def test_ollama(serve: Serve, opened: ExitStack) -> None:
