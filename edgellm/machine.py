@@ -116,7 +116,7 @@ def examine() -> Machine:
 def _cpu() -> Cpu:
     host = processor()
     return Cpu(
-        model=cpu_name() or platform.processor() or "unknown",
+        model=cpu_name() or platform.processor() or host.cpu,
         llvm=host.cpu,
         machine=platform.machine(),
         features=tuple(name for name in _FEATURES if host.has(name)),

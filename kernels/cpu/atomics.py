@@ -12,7 +12,8 @@ from edgellm.kernels.cpu.isa import host_isa
 from edgellm.kernels.cpu.vectors import I8, I32, I64, Pointer, emit_call, fixed_intrinsic, prefetch
 
 WORD = Pointer(types.int64)
-FLUSH_TO_ZERO = 0x8040  # MXCSR: results and operands that are denormal count as zero
+# Results and operands that are denormal count as zero: MXCSR on x86, FPCR on AArch64.
+X86_FLUSH_TO_ZERO, ARM_FLUSH_TO_ZERO = 0x8040, 1 << 24
 
 
 @fixed_intrinsic(types.int64, WORD)
@@ -56,6 +57,9 @@ def pause(b: Any) -> None:
     """Tells the core that this is a waiting loop."""
     if host_isa().is_x86:
         emit_call(b, "llvm.x86.sse2.pause", ir.VoidType(), [])
+    else:
+        # What AArch64 calls `yield` does nothing on most; this takes a pause's 10 ns.
+        emit_call(b, "llvm.aarch64.isb", ir.VoidType(), [I32(15)])
 
 
 @fixed_intrinsic(types.void, types.int64)
@@ -100,13 +104,14 @@ def call_advise(b: Any, address: Any, begin: Any, size: Any, advice: Any) -> Non
 def set_float_mode(b: Any) -> Any:
     """Switches denormals off in this thread; returns the mode to restore."""
     if not host_isa().is_x86:
-        return I64(0)
+        mode = emit_call(b, "llvm.aarch64.get.fpcr", I64, [])
+        _load_fpcr(b, b.or_(mode, I64(ARM_FLUSH_TO_ZERO)))
+        return mode
     place = b.alloca(I32)
     address = b.bitcast(place, I8.as_pointer())
     emit_call(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [address])
     before = b.load(place)
-    b.store(b.or_(before, I32(FLUSH_TO_ZERO)), place)
-    emit_call(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), [address])
+    _load_mxcsr(b, b.or_(before, I32(X86_FLUSH_TO_ZERO)))
     return b.zext(before, I64)
 
 
@@ -114,7 +119,17 @@ def set_float_mode(b: Any) -> Any:
 def restore_float_mode(b: Any, mode: Any) -> None:
     """Undoes set_float_mode."""
     if host_isa().is_x86:
-        place = b.alloca(I32)
-        b.store(b.trunc(mode, I32), place)
-        address = b.bitcast(place, I8.as_pointer())
-        emit_call(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), [address])
+        _load_mxcsr(b, b.trunc(mode, I32))
+    else:
+        _load_fpcr(b, mode)
+
+
+def _load_mxcsr(b: Any, mode: Any) -> None:
+    place = b.alloca(I32)
+    b.store(mode, place)
+    address = b.bitcast(place, I8.as_pointer())
+    emit_call(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), [address])
+
+
+def _load_fpcr(b: Any, mode: Any) -> None:
+    emit_call(b, "llvm.aarch64.set.fpcr", ir.VoidType(), [mode])

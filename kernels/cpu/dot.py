@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from edgellm.kernels.cpu.domain import Domain
 from edgellm.kernels.cpu.emit import Emit, splat
-from edgellm.kernels.cpu.vectors import I1, I32, emit_call
+from edgellm.kernels.cpu.vectors import I1, I32, emit_call, join_vectors, split_vector
 
 _PART_DWORDS = ir.VectorType(I32, 4)
 
@@ -51,16 +51,9 @@ class Dot:
         """Signed times signed, 128 bits at a time."""
         assert self._domain.top <= 127, "unsigned integers that are no int8"
         b, count = self._emit.b, self._emit.lanes // 4
-        parts = zip(
-            _split(b, self._total, count), _split(b, w, count), _split(b, a, count), strict=True
-        )
+        parts = zip(*(split_vector(b, v, count) for v in (self._total, w, a)), strict=True)
         name, result = "llvm.aarch64.neon.sdot.v4i32.v16i8", _PART_DWORDS
-        sums = [emit_call(b, name, result, list(part)) for part in parts]
-        while len(sums) > 1:
-            sums = [
-                _pick(b, x, y, 2 * x.type.count) for x, y in zip(sums[::2], sums[1::2], strict=True)
-            ]
-        (self._total,) = sums
+        self._total = join_vectors(b, [emit_call(b, name, result, list(part)) for part in parts])
 
     def _add_products(self, w: Any, a: Any) -> None:
         """Every product in 32 bits."""
@@ -124,15 +117,3 @@ def pin_all(emit: Emit, dots: Iterable[Live]) -> None:
     pinned = iter(emit.pin([v for dot in dots for v in dot.live]))
     for dot in dots:
         dot.live = [next(pinned) for _ in dot.live]
-
-
-def _pick(b: Any, x: Any, y: Any, count: int, start: int = 0) -> Any:
-    """`count` elements of x followed by y, from `start` on."""
-    lanes = list(range(start, start + count))
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, count), lanes))
-
-
-def _split(b: Any, value: Any, count: int) -> list[Any]:
-    """`count` equal parts of a vector."""
-    size = value.type.count // count
-    return [_pick(b, value, value, size, size * i) for i in range(count)]

@@ -1,33 +1,32 @@
 """Machine code that runs wherever it lies in memory, and its way there.
 
 `flatten` turns an object file as LLVM emits it into such an image, once, when it is compiled;
-`Mapping` puts images into executable memory with the standard library alone. x86-64 ELF only:
-elsewhere llvmlite links objects. Knows nothing of kernels or of where images are stored.
-Source: System V ABI, AMD64 supplement, 4.4 (relocation).
+`Mapping` puts images into executable memory with the standard library alone. For Linux on the
+machines of relocation.py: elsewhere llvmlite links objects. Knows nothing of kernels or of where
+images are stored.
 """
 
 import ctypes
 import mmap
-import platform
 import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgellm.errors import BackendError
+from edgellm.kernels.cpu.relocation import HOST, X86_64, Machine
 
-CAN_FLATTEN = sys.platform == "linux" and platform.machine() == "x86_64"
+CAN_FLATTEN = sys.platform == "linux" and HOST is not None
+MACHINE = HOST or X86_64  # the latter where no image runs
 
-_ALIGNMENT = 64
-_STUB = b"\xff\x25" + bytes(4) + bytes(2)  # jmp [rip + where the slot is], padded to 8 bytes
+_STUB_ALIGNMENT = 16
 _HEADER = struct.Struct("<III")  # bytes of code, entry, number of imports
 _IMPORT = struct.Struct("<II")  # slot, bytes of the name after it
 
 # ELF numbers.
-_RELOCATABLE, _X86_64 = 1, 62
+_RELOCATABLE = 1
 _PROGRAM_BITS, _SYMBOL_TABLE, _RELOCATIONS = 1, 2, 4
 _WRITABLE, _IN_MEMORY, _THREAD_LOCAL = 0x1, 0x2, 0x400
-_PC32, _PLT32 = 2, 4
 _UNDEFINED = 0
 
 
@@ -65,7 +64,7 @@ class Mapping:
         starts, size = [], 0
         for image in images:
             starts.append(size)
-            size += -(-len(image.code) // _ALIGNMENT) * _ALIGNMENT
+            size += -(-len(image.code) // MACHINE.alignment) * MACHINE.alignment
         self._memory = mmap.mmap(-1, max(size, 1))
         base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         for start, image in zip(starts, images, strict=True):
@@ -110,16 +109,14 @@ class _Section:
         return bool(self.flags & _IN_MEMORY) and self.name != ".eh_frame"
 
 
-def flatten(body: bytes, symbol: str) -> Image:
+def flatten(body: bytes, symbol: str, machine: Machine = MACHINE) -> Image:
     """The image of an object file whose function is `symbol`.
 
     BackendError where it needs more than an image can give: data that is written, addresses that
     depend on where it lies, or another kind of file.
     """
-    if body[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<HH", body, 16) != (
-        _RELOCATABLE,
-        _X86_64,
-    ):
+    kind = (_RELOCATABLE, machine.number)
+    if body[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<HH", body, 16) != kind:
         raise BackendError(f"{symbol}: not an object file of this processor")
     sections = _sections(body)
     code, places = bytearray(), dict[int, int]()
@@ -138,30 +135,30 @@ def flatten(body: bytes, symbol: str) -> Image:
         if section.kind != _RELOCATIONS or section.target not in places:
             continue
         for offset, info, addend in struct.iter_unpack("<QQq", section.data):
-            kind, (name, home, value) = info & 0xFFFFFFFF, symbols[info >> 32]
-            if home in places and kind in (_PC32, _PLT32):
+            number, (name, home, value) = info & 0xFFFFFFFF, symbols[info >> 32]
+            if home in places and number in machine.links:
                 goal = places[home] + value
-            elif home == _UNDEFINED and kind == _PLT32:
+            elif home == _UNDEFINED and number in machine.calls:
                 if name not in stubs:
-                    stubs[name] = _add_stub(code)
+                    stubs[name] = _add_stub(code, machine.stub)
                 goal = stubs[name]
             else:
-                raise BackendError(f"{symbol}: relocation {kind} to {name or home} is not relative")
-            place = places[section.target] + offset
-            struct.pack_into("<i", code, place, goal + addend - place)
+                raise BackendError(
+                    f"{symbol}: relocation {number} to {name or home} is not relative"
+                )
+            machine.links[number](code, places[section.target] + offset, goal + addend)
     entries = [places[home] + value for name, home, value in symbols if name == symbol]
     if not entries:
         raise BackendError(f"{symbol} is missing from its object file")
-    imports = tuple((name, at + len(_STUB)) for name, at in stubs.items())
+    imports = tuple((name, at + len(machine.stub)) for name, at in stubs.items())
     return Image(bytes(code), entries[0], imports)
 
 
-def _add_stub(code: bytearray) -> int:
+def _add_stub(code: bytearray, stub: bytes) -> int:
     """Appends a jump to an address that is filled in when the image is mapped; says where."""
-    code += bytes(-len(code) % 16)
+    code += bytes(-len(code) % _STUB_ALIGNMENT)
     start = len(code)
-    code += _STUB + bytes(8)
-    struct.pack_into("<i", code, start + 2, len(_STUB) - 6)  # counted from the jump's end
+    code += stub + bytes(8)
     return start
 
 

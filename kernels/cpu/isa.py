@@ -16,7 +16,23 @@ from edgellm.errors import BackendError
 from edgellm.linux import read_file
 
 ENVIRONMENT = "EDGELLM_ISA"
-_CPUINFO = ("vendor_id", "cpu family", "model", "stepping", "flags")  # Linux on x86
+_CPUINFO = Path("/proc/cpuinfo")
+# What tells processors apart there, by whether they are x86.
+_FIELDS: dict[bool, frozenset[str]] = {
+    True: frozenset({"vendor_id", "cpu family", "model", "stepping", "flags"}),
+    False: frozenset({"CPU implementer", "CPU variant", "CPU part", "CPU revision", "Features"}),
+}
+# Of what Linux lists on AArch64, by LLVM's names: what LLVM does not look for by itself, but may
+# use where its name for the processor promises it.
+_ARM_FEATURES = {
+    "asimdhp": "fullfp16",
+    "asimdrdm": "rdm",
+    "lrcpc": "rcpc",
+    "asimddp": "dotprod",
+    "i8mm": "i8mm",
+    "bf16": "bf16",
+    "sve2": "sve2",
+}
 
 
 @dataclass(frozen=True)
@@ -105,11 +121,23 @@ def processor() -> Processor:
     """The one of this machine."""
     from llvmlite import binding
 
-    return Processor(
-        cpu=binding.get_host_cpu_name(),
-        features=dict(binding.get_host_cpu_features()),
-        is_x86=platform.machine().lower() in ("x86_64", "amd64"),
-    )
+    features = dict(binding.get_host_cpu_features())
+    if not _is_x86():
+        features |= _arm_features(read_file(_CPUINFO))
+    return Processor(binding.get_host_cpu_name(), features, _is_x86())
+
+
+def _is_x86() -> bool:
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+def _arm_features(cpuinfo: str) -> dict[str, bool]:
+    """What the system says of features that LLVM does not look for; nothing where it is silent."""
+    lists = [line.partition(":")[2] for line in cpuinfo.splitlines() if line.startswith("Features")]
+    if not lists:
+        return {}
+    found = set.intersection(*(set(words.split()) for words in lists))
+    return {llvm: name in found for name, llvm in _ARM_FEATURES.items()}
 
 
 def variant(name: str | None, host: Processor) -> Isa:
@@ -144,9 +172,11 @@ def target_identity() -> str:
     Read from the system where it tells, so that nothing of LLVM is loaded for it.
     """
     if not os.environ.get(ENVIRONMENT):
-        first = read_file(Path("/proc/cpuinfo")).split("\n\n")[0]
-        kept = [line for line in first.splitlines() if line.split("\t")[0] in _CPUINFO]
-        if len(kept) == len(_CPUINFO):
+        fields = _FIELDS[_is_x86()]
+        lines = read_file(_CPUINFO).splitlines()
+        # Once each: processors of a machine may be of several kinds.
+        kept = dict.fromkeys(line for line in lines if line.split("\t")[0] in fields)
+        if {line.split("\t")[0] for line in kept} == fields:
             return "\n".join(kept)
     isa = host_isa()
     return f"{isa.cpu}\n{isa.features}"

@@ -12,7 +12,7 @@ from edgellm.kernels.cpu.dot import Dot
 from edgellm.kernels.cpu.emit import Emit, splat
 from edgellm.kernels.cpu.four_rows import FourRows, FourRowsDot
 from edgellm.kernels.cpu.strips import Strip
-from edgellm.kernels.cpu.vectors import F32, I32
+from edgellm.kernels.cpu.vectors import F32, I32, pick_lanes
 
 COLUMNS = layout.ACTIVATION_BLOCK
 
@@ -41,8 +41,13 @@ class Product:
 
     def activations(self, x: Any, block: int, part: int, j: int) -> Any:
         """What vector j of a group is multiplied with: columns 4j to 4j + 3 in every lane."""
-        value = self.e.splat_load(self.e.at(self.group(x, block, part), 4 * j), I32)
-        return self.e.b.bitcast(value, self.e.bytes_type)
+        e, group = self.e, self.group(x, block, part)
+        if e.isa.has_dotprod:  # by element: one load for four of them
+            four = e.load(e.at(group, 16 * (j // 4)), ir.VectorType(I32, 4))
+            value = pick_lanes(e.b, four, four, [j % 4] * e.lanes)
+        else:
+            value = e.splat_load(e.at(group, 4 * j), I32)
+        return e.b.bitcast(value, e.bytes_type)
 
     def group(self, x: Any, block: int, part: int) -> Any:
         """Where a group's activations are."""

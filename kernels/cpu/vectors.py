@@ -154,6 +154,22 @@ def pick_lanes(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(lanes)), lanes))
 
 
+def split_vector(builder: Any, value: Any, count: int) -> list[Any]:
+    """`count` equal parts."""
+    size = value.type.count // count
+    starts = range(0, value.type.count, size)
+    return [pick_lanes(builder, value, value, list(range(i, i + size))) for i in starts]
+
+
+def join_vectors(builder: Any, parts: list[Any]) -> Any:
+    """One vector of 1, 2, 4, ... equal ones."""
+    while len(parts) > 1:
+        lanes = list(range(2 * parts[0].type.count))
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [pick_lanes(builder, low, high, lanes) for low, high in pairs]
+    return parts[0]
+
+
 def fixed_intrinsic(result: Any, *params: Any) -> Callable[[Callable[..., Any]], Any]:
     """Declares `body(builder, *llvm_args)` as a Numba function of fixed types."""
 

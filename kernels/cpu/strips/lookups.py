@@ -6,7 +6,7 @@ from typing import Any
 from llvmlite import ir
 
 from edgellm.kernels.cpu.emit import NARROW, Emit, splat
-from edgellm.kernels.cpu.vectors import I1, I8, I32, emit_call
+from edgellm.kernels.cpu.vectors import I1, I8, I32, emit_call, join_vectors, split_vector
 
 
 def lookup(emit: Emit, table: list[int], index: Any) -> Any:
@@ -17,11 +17,21 @@ def lookup(emit: Emit, table: list[int], index: Any) -> Any:
         wide, narrow = "llvm.x86.avx512.pshuf.b.512", "llvm.x86.avx2.pshuf.b"
         name = narrow if kind.count == 32 else wide
         return emit_call(emit.b, name, kind, [values, index])
+    if not emit.isa.is_x86:
+        return _lookup_arm(emit, values, index)
     result: Any = splat(kind, table[0])
     for i in range(1, 16):
         is_it = emit.b.icmp_unsigned("==", index, splat(kind, i))
         result = emit.b.select(is_it, splat(kind, table[i]), result)
     return result
+
+
+def _lookup_arm(emit: Emit, values: Any, index: Any) -> Any:
+    """16 bytes at a time."""
+    b, count = emit.b, index.type.count // 16
+    pairs = zip(*(split_vector(b, v, count) for v in (values, index)), strict=True)
+    name, kind = "llvm.aarch64.neon.tbl1.v16i8", ir.VectorType(I8, 16)
+    return join_vectors(b, [emit_call(b, name, kind, list(pair)) for pair in pairs])
 
 
 def gather(emit: Emit, table: list[int], index: Any) -> Any:

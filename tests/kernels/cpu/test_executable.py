@@ -68,3 +68,14 @@ def test_numbers_that_do_not_lie_side_by_side_are_copied_each_time(backend: CpuB
     for token in (1, 3):
         apart[0] = token
         np.testing.assert_array_equal(executable.run(batch)["logits"], table[[token, 2]])
+
+
+def test_denormal_results_are_zero_in_steps_alone(backend: CpuBackend) -> None:
+    """On every thread, and the caller computes as before."""
+    b = Builder()
+    table = np.full((VOCABULARY, 8), 1e-30, np.float32)
+    program = b.finish(logits=b.multiply(rows_of(b, table), 1e-10))
+    executable = backend.load(program, storage(program, 0))
+    got = executable.run(tokens(np.arange(VOCABULARY)))["logits"]
+    assert not got.any()
+    assert table[0, 0] * np.float32(1e-10) > 0

@@ -6,11 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ from llvmlite import binding, ir
 
 from edgellm.config import cache_dir
 from edgellm.errors import BackendError
-from edgellm.kernels.cpu import CpuBackend, compile as compiler, objects
-from edgellm.kernels.cpu.dot import Dot, pin_all
+from edgellm.kernels.cpu import CpuBackend, atomics, compile as compiler, objects
+from edgellm.kernels.cpu.dot import pin_all
 from edgellm.kernels.cpu.emit import Emit
 from edgellm.kernels.cpu.isa import (
     ENVIRONMENT,
@@ -31,6 +32,7 @@ from edgellm.kernels.cpu.isa import (
     variant,
 )
 from edgellm.kernels.cpu.ops.panel import block_product
+from edgellm.kernels.cpu.product import COLUMNS, Product
 from edgellm.kernels.cpu.strips import strips
 from edgellm.kernels.cpu.vectors import prefetch
 from edgellm.kernels.formats import by_id, by_name
@@ -48,6 +50,7 @@ from tests.kernels.cpu.programs import (
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
+ARM_TRIPLE = "aarch64-unknown-linux-gnu"
 ARM = Processor("cortex-a76", {"neon": True, "dotprod": True}, is_x86=False)
 
 
@@ -213,6 +216,69 @@ def test_the_target_is_told_by_the_system_or_by_llvm(monkeypatch: pytest.MonkeyP
         assert (host_isa().features in target_identity()) != is_enough
 
 
+ARM_CPUINFO = """\
+processor\t: 0
+Features\t: fp asimd evtstrm crc32 atomics lrcpc{first}
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x1
+CPU part\t: 0xd05
+CPU revision\t: 0
+
+processor\t: 1
+Features\t: fp asimd evtstrm crc32 atomics lrcpc{second}
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x4
+CPU part\t: 0xd0b
+CPU revision\t: 1
+
+"""
+
+
+@pytest.fixture
+def arm_machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the system say that it runs on AArch64, and what LLVM says there."""
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    monkeypatch.setattr("edgellm.kernels.cpu.isa.platform.machine", lambda: "aarch64")
+    monkeypatch.setattr(binding, "get_host_cpu_name", lambda: "cortex-a76")
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {"neon": True, "sve": False})
+
+    def say(cpuinfo: str) -> None:
+        monkeypatch.setattr("edgellm.kernels.cpu.isa.read_file", lambda _: cpuinfo)
+
+    return say
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "variants"),
+    [
+        (ARM_CPUINFO.format(first=" asimddp", second=" asimddp i8mm"), ("dotprod", "portable")),
+        (ARM_CPUINFO.format(first="", second=" asimddp"), ("portable",)),
+        ("", ("portable",)),
+    ],
+    ids=["all", "one of two", "silent"],
+)
+def test_linux_tells_what_arm_processors_have(
+    cpuinfo: str, variants: tuple[str, ...], arm_machine: Callable[[str], None]
+) -> None:
+    arm_machine(cpuinfo)
+    found = processor.__wrapped__()
+    assert (found.cpu, found.is_x86, found.variants) == ("cortex-a76", False, variants)
+    features = variant(None, found).features.split(",")
+    assert "+neon" in features and "-sve" in features
+    if cpuinfo:  # what LLVM expects of every processor of this name is denied where it is missing
+        wanted = "+dotprod" if "dotprod" in variants else "-dotprod"
+        assert {wanted, "-i8mm", "+rcpc"} <= set(features)
+
+
+def test_the_arm_target_is_told_by_the_system(arm_machine: Callable[[str], None]) -> None:
+    arm_machine(ARM_CPUINFO.format(first=" asimddp", second=" asimddp"))
+    lines = target_identity().splitlines()
+    assert [line for line in lines if "part" in line] == ["CPU part\t: 0xd05", "CPU part\t: 0xd0b"]
+    assert len(lines) == len(set(lines)) and not any("processor" in line for line in lines)
+
+
 # ---------------------------------------------------------------- for AArch64, compiled only
 
 
@@ -220,24 +286,28 @@ def arm_assembly(isa: Isa, lanes: int, type_id: int) -> str:
     """The product of one block of a format with activations, cross-compiled."""
     strip = strips(isa)[type_id]
     module = ir.Module()
-    module.triple = "aarch64-unknown-linux-gnu"
+    module.triple = ARM_TRIPLE
     i64 = ir.IntType(64)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64, i64, i64]), "product")
     b = ir.IRBuilder(function.append_basic_block())
     e = Emit(b, lanes, isa)
     weight, x, out = function.args
     block = strip.read(e, [e.at(weight, by_id(type_id).type_size * lane) for lane in range(lanes)])
-    at = 0
+    product = Product(e, strip, by_id(type_id).group_size)
     for group, vectors in block.groups:
-        dot = Dot(e, strip.domain, ir.Constant(e.dwords_type, [0] * lanes))
-        for w in vectors:
-            dot.add(w, b.bitcast(e.splat_load(e.at(x, at), ir.IntType(32)), e.bytes_type))
+        dot = product.dot(ir.Constant(e.dwords_type, [0] * lanes))
+        where = divmod(group, COLUMNS // product.group_size)
+        for j, w in enumerate(vectors):
+            dot.add(w, product.activations(x, *where, j))
             pin_all(e, [dot])
-            at += 4
         prefetch(b, weight, 1)
         value = e.fma(block.scale(group), e.to_float(dot.total()), block.scale(group))
         e.store(e.at(out, e.vector_bytes * group), value, 4)
     b.ret_void()
+    return assembly_of(module, isa)
+
+
+def assembly_of(module: ir.Module, isa: Isa) -> str:
     text = str(module)
     assert "llvm.x86" not in text
     binding.initialize_all_targets()
@@ -245,6 +315,47 @@ def arm_assembly(isa: Isa, lanes: int, type_id: int) -> str:
     target = binding.Target.from_triple(module.triple)
     machine = target.create_target_machine(cpu=isa.cpu, features=isa.features, opt=3)
     return str(machine.emit_assembly(binding.parse_assembly(text)))
+
+
+def arm_call(function: Any, params: Sequence[ir.Type], isa: Isa) -> list[str]:
+    """Instructions of a function of Numba's that is an intrinsic, cross-compiled."""
+    module = ir.Module()
+    module.triple = ARM_TRIPLE
+    caller = ir.Function(module, ir.FunctionType(ir.IntType(64), params), "caller")
+    b = ir.IRBuilder(caller.append_basic_block())
+    _, codegen = function._defn(None, *params)
+    value = codegen(Mock(), b, None, caller.args)
+    b.ret(value if isinstance(value, ir.Value) else ir.IntType(64)(0))
+    lines = (line.split() for line in assembly_of(module, isa).splitlines())
+    return [words[0] for words in lines if words and not words[0].startswith((".", "//"))]
+
+
+@pytest.mark.parametrize(
+    ("function", "params", "wanted"),
+    [
+        (atomics.atomic_load, 1, {"ldar"}),
+        (atomics.load_acquire, 1, {"ldar", "ldapr"}),
+        (atomics.atomic_store, 2, {"stlr"}),
+        (atomics.store_release, 2, {"stlr"}),
+        (atomics.atomic_add, 2, {"ldaddal"}),
+        (atomics.atomic_exchange_if, 3, {"casal"}),
+        (atomics.pause, 0, {"isb"}),
+        (atomics.set_float_mode, 0, {"msr"}),
+        (atomics.restore_float_mode, 1, {"msr"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) or None,
+)
+def test_arm_words_are_in_order(
+    function: Any, params: int, wanted: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the instructions that order memory, or tell the core something."""
+    isa = variant(None, Processor("cortex-a76", {"dotprod": True, "lse": True}, is_x86=False))
+    monkeypatch.setattr(atomics, "host_isa", lambda: isa)
+    word = ir.IntType(64)
+    takes_word = function not in (atomics.restore_float_mode,)
+    kinds = [word.as_pointer() if i == 0 and takes_word else word for i in range(params)]
+    found = arm_call(function, kinds, isa)
+    assert wanted & set(found), found
 
 
 @pytest.mark.parametrize("lanes", [8, 16])
@@ -255,7 +366,10 @@ def test_arm_products_use_sdot(name: str, lanes: int) -> None:
     assert (isa.name, isa.has_dotprod, isa.vector_registers) == ("dotprod", True, 32)
     assert isa.registers_of(8) == 16  # a vector of eight floats takes two
     wanted = fmt.block_size * lanes // 16  # of 16 products each
-    assert len(re.findall(r"\bsdot\b", arm_assembly(isa, lanes, fmt.type_id))) == wanted
+    by_element = r"\bsdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]"
+    found = arm_assembly(isa, lanes, fmt.type_id)
+    assert len(re.findall(r"\bsdot\b", found)) == len(re.findall(by_element, found)) == wanted
+    assert bool(re.search(r"\btbl\b", found)) == (name == "IQ4_NL")
 
 
 def test_arm_products_without_sdot() -> None:
