@@ -318,8 +318,8 @@ def test_a_server_that_stops_ends_its_streams_properly(tmp_path: Path) -> None:
     assert len(model.batches) < 8000
 
 
-def test_the_log_tells_what_happened_and_not_what_was_said(
-    server: Running, caplog: pytest.LogCaptureFixture
+def test_the_log_tells_what_happened_and_not_what_was_said_unless_asked(
+    server: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with caplog.at_level("INFO", "edgellm.server"):
         raw(server, post("/completion", b'{"prompt": "secret", "n_predict": 1}', LOCAL))
@@ -329,6 +329,11 @@ def test_the_log_tells_what_happened_and_not_what_was_said(
     assert (first["path"], first["status"], first["complete"]) == ("/completion", 200, True)
     assert second["status"] == 400 and first["seconds"] > 0 and first["bytes"] > 0
     assert "secret" not in caplog.text
+    monkeypatch.setattr(server.service, "settings", Settings(log_prompts=True))
+    with caplog.at_level("INFO", "edgellm.server"):
+        raw(server, post("/completion", b'{"prompt": "secret", "n_predict": 1}', LOCAL))
+        wait_until(lambda: len(caplog.records) == 3)
+    assert json.loads(caplog.records[2].message)["fields"]["prompt"] == "secret"
 
 
 def test_connections_that_say_nothing_are_closed(
