@@ -163,11 +163,12 @@ def _with_content(message: dict[str, Any]) -> Message:
 
 
 def _known_samplers(value: Any) -> Any:
-    """The samplers without those that only others have, such as llama.cpp's infill."""
+    """The samplers without those that only others have. Where no other is named those are an
+    error: nothing at all would narrow the choice."""
     spelled = OPTIONS["samplers"].kind.from_json(value)
     if not isinstance(spelled, tuple):
         return value
-    return [name for name in spelled if not isinstance(name, str) or name in SAMPLERS]
+    return [name for name in spelled if not isinstance(name, str) or name in SAMPLERS] or value
 
 
 def _is_negative(value: Any) -> bool:

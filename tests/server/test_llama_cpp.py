@@ -140,7 +140,7 @@ def test_settings_are_told_as_llama_cpp_tells_them(server: Running) -> None:
 
 
 def test_null_is_unset_and_samplers_of_others_are_left_out(server: Running) -> None:
-    fields = {"top_k": None, "samplers": ["top_k", "top_p", "infill"], "grammar": "", "stop": None}
+    fields = {"top_k": None, "samplers": ["top_k", "top_p", "mood"], "grammar": "", "stop": None}
     assert ask(server, "/completion", prompt="hi", **fields)["content"] == SAID
     assert ask(server, "/completion", prompt="hi", samplers="edkypmxt")["content"] == SAID
 

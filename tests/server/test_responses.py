@@ -101,8 +101,9 @@ def test_the_oldest_responses_go() -> None:
     assert kept.find("a") is not None  # which makes it the latest
     kept.keep("c", Kept((), {}))
     assert [kept.find(name) is not None for name in "abc"] == [True, False, True]
-    kept.keep("d", Kept(({"content": "x" * 500},), {}))
-    assert not any(kept.find(name) for name in "abcd")
+    for large in (Kept(({"content": "x" * 500},), {}), Kept((), {"output": "x" * 500})):
+        kept.keep("d", large)
+        assert not any(kept.find(name) for name in "abcd")
     assert not kept.forget("a")
     kept.keep("e", Kept((), {}))
     assert kept.find("e") is not None
