@@ -24,7 +24,7 @@ _NUMBERS = (
     ("-n", "--n-gen", "64", 0, "tokens written one by one; 0 is no such test"),
     ("-d", "--n-depth", "0", 0, "tokens that come before, computed but not timed"),
     ("-b", "--sequences", "1", 1, "sequences that write side by side; rates count all of them"),
-    ("-t", "--threads", None, 1, "threads of the CPU"),
+    ("-t", "--threads", None, 1, "threads of the CPU (default one for each fast core)"),
 )
 
 
