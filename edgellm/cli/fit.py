@@ -185,6 +185,8 @@ def _print(fits: list[Fit], rooms: list[Room], chosen: Fit | None) -> None:
     threads = f"{usable_threads()} threads, {byte_size(rooms[0].memory)} of memory"
     gpus = [f"{room.device} with {byte_size(room.gpu)}" for room in rooms if room.gpu]
     fields = [("reckoned for", ", ".join([threads, *gpus]))]
+    if chosen is not None:
+        fields.append(("what it takes", "weights, and a cache of two contexts where there is room"))
     fields += [
         (f"{found.model} does not", found.ways[0].reason or "")
         for found in fits

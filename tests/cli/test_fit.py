@@ -38,6 +38,7 @@ def test_people_learn_how_to_run_it(folder: Path, capsys: pytest.CaptureFixture[
     assert {row[2] for row in rows[1:]} == {"cpu", "gpu"}
     assert "1.07 GB of memory, gpu with 1.07 GB" in out
     assert f"edgellm chat {folder}" in out and "--kv-cache-type f16 --gpu-layers" in out
+    assert "a cache of two contexts" in out
 
 
 def test_programs_get_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
