@@ -161,8 +161,8 @@ def rescale(blocks: Blocks, kind: Type, scale: float) -> None:
         blocks[:, offset : offset + 2] = stored
 
 
-def vocabulary() -> tuple[list[str], list[int], list[str]]:
-    """Tokens, their kinds and merges of a byte-level BPE tokenizer, just enough to be loaded."""
+def add_vocabulary(writer: GGUFWriter) -> None:
+    """That of a byte-level BPE tokenizer, just enough to be loaded."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     tokens = [chr(byte) for byte in plain] + [chr(256 + n) for n in range(len(others))]
@@ -170,7 +170,14 @@ def vocabulary() -> tuple[list[str], list[int], list[str]]:
     control = ["<|endoftext|>"]
     filler = [f"filler{n}" for n in range(VOCABULARY - len(tokens) - len(pairs) - len(control))]
     kinds = [TokenType.NORMAL] * (VOCABULARY - len(control)) + [TokenType.CONTROL] * len(control)
-    return [*tokens, *pairs, *filler, *control], kinds, [" ".join(pair) for pair in pairs]
+    writer.add_vocab_size(VOCABULARY)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*tokens, *pairs, *filler, *control])
+    writer.add_token_types(kinds)
+    writer.add_token_merges([" ".join(pair) for pair in pairs])
+    writer.add_bos_token_id(VOCABULARY - 1)
+    writer.add_eos_token_id(VOCABULARY - 1)
 
 
 def write(path: Path, name: str) -> None:
@@ -190,15 +197,7 @@ def write(path: Path, name: str) -> None:
     writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_rope_freq_base(ROPE_BASE)
     writer.add_layer_norm_rms_eps(NORM_EPS)
-    writer.add_vocab_size(VOCABULARY)
-    tokens, kinds, merges = vocabulary()
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens)
-    writer.add_token_types(kinds)
-    writer.add_token_merges(merges)
-    writer.add_bos_token_id(VOCABULARY - 1)
-    writer.add_eos_token_id(VOCABULARY - 1)
+    add_vocabulary(writer)
     every = list(matrices(mix))
     for matrix in every:
         size = int(np.prod(matrix.shape))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from gguf import GGUFWriter
-from synth_model import ROPE_BASE, VOCABULARY, Blocks, Matrix, Type, contents, vocabulary
+from synth_model import ROPE_BASE, VOCABULARY, Blocks, Matrix, Type, add_vocabulary, contents
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, CONTEXT, NORM_EPS = 2048, 32, 4, 128, 8192, 1e-6
 EXPERTS, EXPERTS_USED, FEED_FORWARD = 128, 8, 768
@@ -66,15 +66,7 @@ def write(path: Path, gigabytes: float) -> None:
     writer.add_value_length(HEAD_DIM)
     writer.add_rope_freq_base(ROPE_BASE)
     writer.add_layer_norm_rms_eps(NORM_EPS)
-    writer.add_vocab_size(VOCABULARY)
-    tokens, kinds, merges = vocabulary()
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens)
-    writer.add_token_types(kinds)
-    writer.add_token_merges(merges)
-    writer.add_bos_token_id(VOCABULARY - 1)
-    writer.add_eos_token_id(VOCABULARY - 1)
+    add_vocabulary(writer)
     top = [
         tensor("token_embd", Type.Q8_0, VOCABULARY, HIDDEN, None),
         tensor("output_norm", Type.F32, None, HIDDEN, None),

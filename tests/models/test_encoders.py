@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from edgellm.config import cache_dir
-from edgellm.gguf_loader import open_gguf
 from edgellm.kernels import reference
 from edgellm.kernels.cpu import CpuBackend
 from edgellm.kernels.reference import activation
@@ -19,21 +17,27 @@ from edgellm.models.registry import architecture
 from edgellm.models.relative import bucket_of_distance
 from tests.gguf_writer import Tensor
 from tests.models.conftest import TinyFile
+from tests.models.formulas import (
+    Float64,
+    Tensors,
+    gelu,
+    gelu_tanh,
+    mixed,
+    rotated,
+    silu,
+    softmax,
+)
 from tests.models.recipes.parts import (
     EXPERTS_USED,
     HEAD_DIM,
     HEADS,
-    KV_HEADS,
-    KV_WIDTH,
     LAYERS,
-    Q_WIDTH,
     VOCAB,
     WINDOW,
 )
 from tests.models.running import hidden_of, record_file
 from tests.models.tiny import write_tiny
 
-Float64 = npt.NDArray[np.float64]
 IDS = np.random.default_rng(7).integers(0, VOCAB, size=40).tolist()
 TEXTS = [IDS, IDS[::-1][:3], [5], IDS[3:30]]
 ENCODERS = [name for name, row in ARCHITECTURES.items() if not row.causal]
@@ -44,90 +48,6 @@ def backend() -> Iterator[CpuBackend]:
     backend = CpuBackend(cache_dir(), 2)
     yield backend
     backend.close()
-
-
-def layer_norm(x: Float64, weight: Float64, bias: Float64 | float) -> Float64:
-    centred = x - x.mean(-1, keepdims=True)
-    result: Float64 = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weight + bias
-    return result
-
-
-def rms_norm(x: Float64, weight: Float64) -> Float64:
-    result: Float64 = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weight
-    return result
-
-
-def gelu(x: Float64) -> Float64:
-    erf = np.vectorize(math.erf)
-    result: Float64 = x / 2 * (1 + erf(x / np.sqrt(2)))
-    return result
-
-
-def gelu_tanh(x: Float64) -> Float64:
-    result: Float64 = x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-    return result
-
-
-def silu(x: Float64) -> Float64:
-    result: Float64 = x / (1 + np.exp(-x))
-    return result
-
-
-def softmax(x: Float64) -> Float64:
-    weights = np.exp(x - x.max(-1, keepdims=True))
-    result: Float64 = weights / weights.sum(-1, keepdims=True)
-    return result
-
-
-def rotated(x: Float64, base: float, interleaved: bool = False) -> Float64:
-    """x (tokens, heads, HEAD_DIM)."""
-    half = HEAD_DIM // 2
-    angles = np.arange(len(x))[:, None, None] * base ** (-2.0 * np.arange(half) / HEAD_DIM)
-    turn = np.exp(1j * angles)
-    if interleaved:
-        z = (x[..., ::2] + 1j * x[..., 1::2]) * turn
-        return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
-    z = (x[..., :half] + 1j * x[..., half:]) * turn
-    return np.concatenate([z.real, z.imag], axis=-1)
-
-
-def mixed(q: Float64, k: Float64, v: Float64, bias: Float64 | float = 0.0) -> Float64:
-    """Attention of (tokens, heads, HEAD_DIM); bias (heads, tokens, tokens)."""
-    k, v = (np.repeat(part, HEADS // KV_HEADS, axis=1) for part in (k, v))
-    scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(HEAD_DIM) + bias
-    return np.einsum("hqk,khd->qhd", softmax(scores), v).reshape(len(q), Q_WIDTH)
-
-
-class Tensors:
-    """A file's tensors as float64, (rows, columns)."""
-
-    def __init__(self, path: Path) -> None:
-        with open_gguf(path) as file:
-            self.all: dict[str, Float64] = {
-                name: np.array(file.data(name)).view(np.float32).reshape(info.shape[::-1])
-                .astype(np.float64)
-                for name, info in file.tensors.items()
-            }  # fmt: skip
-
-    def linear(self, x: Float64, name: str) -> Float64:
-        y: Float64 = x @ self.all[f"{name}.weight"].T
-        return y + self.all.get(f"{name}.bias", 0.0)
-
-    def norm(self, x: Float64, name: str) -> Float64:
-        return layer_norm(x, self.all[f"{name}.weight"], self.all.get(f"{name}.bias", 0.0))
-
-    def rms(self, x: Float64, name: str) -> Float64:
-        return rms_norm(x, self.all[f"{name}.weight"])
-
-    def heads(self, x: Float64, prefix: str) -> tuple[Float64, Float64, Float64]:
-        if f"{prefix}.attn_qkv.weight" in self.all:
-            parts = np.split(
-                self.linear(x, f"{prefix}.attn_qkv"), [Q_WIDTH, Q_WIDTH + KV_WIDTH], axis=1
-            )
-        else:
-            parts = [self.linear(x, f"{prefix}.attn_{part}") for part in "qkv"]
-        q, k, v = (part.reshape(len(x), -1, HEAD_DIM) for part in parts)
-        return q, k, v
 
 
 def bert_like(
@@ -280,7 +200,7 @@ def t5(t: Tensors, ids: list[int]) -> Float64:
         own = f"{p}.attn_rel_b.weight"
         biases = t.all[own if own in t.all else "enc.blk.0.attn_rel_b.weight"]
         bias = np.array([[biases[t5_bucket(key - query)] for key in places] for query in places])
-        y = mixed(q * np.sqrt(HEAD_DIM), k, v, bias.transpose(2, 0, 1))
+        y = mixed(q, k, v, bias.transpose(2, 0, 1), scale=1.0)
         x = x + t.linear(y, f"{p}.attn_o")
         read = t.rms(x, f"{p}.ffn_norm")
         if f"{p}.ffn_gate.weight" in t.all:

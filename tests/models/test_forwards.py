@@ -6,20 +6,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.models.formulas import (
+    Float64,
+    Tensors,
+    mixed,
+    past,
+    rotated,
+    sigmoid,
+    silu,
+    softmax,
+)
 from tests.models.recipes import RECIPES
 from tests.models.recipes.parts import EXPERTS_USED, HEAD_DIM, HEADS, LAYERS, VOCAB, WINDOW
 from tests.models.recipes.recurrent import ATTENDS, KDA_DIM, KERNEL
 from tests.models.running import logits_of
-from tests.models.test_encoders import Float64, Tensors, mixed, rotated, silu, softmax
 from tests.models.tiny import write_tiny
 
 IDS = np.random.default_rng(11).integers(0, VOCAB, size=30).tolist()
-PAST = np.where(np.tri(len(IDS), dtype=bool), 0.0, -np.inf)
-
-
-def sigmoid(x: Float64) -> Float64:
-    result: Float64 = 1 / (1 + np.exp(-x))
-    return result
+PAST = past(len(IDS))
 
 
 def experts(t: Tensors, x: Float64, p: str, kind: str, chosen: list[list[int]]) -> list[Float64]:
@@ -44,10 +48,7 @@ def weighed(parts: list[Float64], weights: Float64) -> Float64:
 
 def partly_rotated(x: Float64, width: int) -> Float64:
     """The first numbers of each head, by the base that all tiny models have."""
-    half = width // 2
-    angles = np.arange(len(x))[:, None, None] * 50000.0 ** (-2.0 * np.arange(half) / width)
-    z = (x[..., :half] + 1j * x[..., half:width]) * np.exp(1j * angles)
-    return np.concatenate([z.real, z.imag, x[..., width:]], axis=-1)
+    return np.concatenate([rotated(x[..., :width], 50000.0), x[..., width:]], axis=-1)
 
 
 def grovemoe(t: Tensors, ids: list[int]) -> Float64:
@@ -130,22 +131,15 @@ def gated_latent_attention(t: Tensors, x: Float64, p: str) -> Float64:
     q = t.linear(low, f"{p}.attn_q_b").reshape(len(x), HEADS, -1)
     stored = t.linear(x, f"{p}.attn_kv_a_mqa")
     c = t.rms(stored[:, :rank], f"{p}.attn_kv_a_norm")
-    k_position = turned(stored[:, None, rank:])
+    k_position = rotated(stored[:, None, rank:], 50000.0, interleaved=True)
+    q_position = rotated(q[..., plain:], 50000.0, interleaved=True)
     k_plain = np.einsum("hrp,tr->thp", key, c)
     scores = np.einsum("qhp,khp->hqk", q[..., :plain], k_plain)
-    scores += np.einsum("qhp,kp->hqk", turned(q[..., plain:]), k_position[:, 0])
+    scores += np.einsum("qhp,kp->hqk", q_position, k_position[:, 0])
     weights = softmax(scores / np.sqrt(q.shape[2]) + PAST)
     y = np.einsum("hqk,hvr,kr->qhv", weights, value, c)
     y = y * sigmoid(t.linear(x, f"{p}.attn_gate"))[..., None]
     return t.linear(y.reshape(len(x), -1), f"{p}.attn_output")
-
-
-def turned(x: Float64) -> Float64:
-    """All numbers of each head, neighbours in pairs."""
-    width = x.shape[2]
-    angles = np.arange(len(x))[:, None, None] * 50000.0 ** (-2.0 * np.arange(width // 2) / width)
-    z = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
-    return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
 
 
 def sigmoid_experts(t: Tensors, x: Float64, p: str) -> Float64:
@@ -197,9 +191,8 @@ def clamped(gate: Float64, up: Float64, limit: float) -> Float64:
 
 def step35(t: Tensors, ids: list[int]) -> Float64:
     """Layers that see all rotate half as much; a number gates each head's result."""
-    keys = RECIPES["step35"].keys
-    x, places = t.all["token_embd.weight"][ids], np.arange(len(ids))
-    near = np.where(places[:, None] - places < WINDOW, PAST, -np.inf)
+    keys, near = RECIPES["step35"].keys, past(len(ids), WINDOW)
+    x = t.all["token_embd.weight"][ids]
     for layer in range(LAYERS):
         p, is_local = f"blk.{layer}", keys["attention.sliding_window_pattern"][layer]
         read = t.rms(x, f"{p}.attn_norm")

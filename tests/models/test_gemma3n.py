@@ -10,6 +10,16 @@ from edgellm.kernels.reference import activation
 from edgellm.models import read_config
 from edgellm.models.activation_config import GEMMA_3N_DEVIATIONS
 from tests.gguf_writer import Tensor
+from tests.models.formulas import (
+    Float64,
+    gelu_tanh,
+    mixed,
+    numbers,
+    past,
+    rms,
+    rotated,
+    weights_of,
+)
 from tests.models.recipes.dense import PER_LAYER
 from tests.models.recipes.parts import (
     CONTEXT,
@@ -23,7 +33,6 @@ from tests.models.recipes.parts import (
     WINDOW,
 )
 from tests.models.running import logits_of
-from tests.models.test_gemma4 import Array, attend, gelu, numbers, rms, rotated, weights_of
 from tests.models.tiny import write_tiny
 
 STREAMS, ACTIVE, OWN_KEYS = 4, 1, 4
@@ -32,12 +41,12 @@ DEVIATIONS = (1.6, 1.0, 0.0)  # of the first layers; the others leave gates alon
 IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3]
 
 
-def as_long_as(x: Array, like: Array) -> Array:
-    scaled: Array = x * np.sqrt((like**2).sum(-1, keepdims=True) / (x**2).sum(-1, keepdims=True))
+def as_long_as(x: Float64, like: Float64) -> Float64:
+    scaled: Float64 = x * np.sqrt((like**2).sum(-1, keepdims=True) / (x**2).sum(-1, keepdims=True))
     return scaled
 
 
-def inputs_of_layers(x: Array, ids: list[int]) -> Array:
+def inputs_of_layers(x: Float64, ids: list[int]) -> Float64:
     """(tokens, layers, width)."""
     shape = len(ids), LAYERS, PER_LAYER
     table = numbers("per_layer_token_embd.weight", VOCAB, LAYERS * PER_LAYER)[ids]
@@ -45,26 +54,27 @@ def inputs_of_layers(x: Array, ids: list[int]) -> Array:
     normed = rms(
         made.reshape(shape) / np.sqrt(HIDDEN), numbers("per_layer_proj_norm.weight", PER_LAYER)
     )
-    result: Array = (normed + table.reshape(shape) * np.sqrt(PER_LAYER)) / np.sqrt(2)
+    result: Float64 = (normed + table.reshape(shape) * np.sqrt(PER_LAYER)) / np.sqrt(2)
     return result
 
 
-def blocks(x: Array, layer: int, caches: dict[bool, tuple[Array, Array]]) -> Array:
+def blocks(x: Float64, layer: int, caches: dict[bool, tuple[Float64, Float64]]) -> Float64:
     w, tokens, is_windowed = weights_of(layer), len(x), WINDOWED[layer]
     normed = rms(x, w("attn_norm", HIDDEN))
     base = 10000.0 if is_windowed else 50000.0
 
-    def heads(name: str, count: int) -> Array:
+    def heads(name: str, count: int) -> Float64:
         rows = normed @ w(name, count * HEAD_DIM, HIDDEN).T
         return rows.reshape(tokens, count, HEAD_DIM)
 
-    q = rotated(rms(heads("attn_q", HEADS), w("attn_q_norm", HEAD_DIM)), base, 1.0)
+    q = rotated(rms(heads("attn_q", HEADS), w("attn_q_norm", HEAD_DIM)), base)
     if layer < OWN_KEYS:
-        k = rotated(rms(heads("attn_k", KV_HEADS), w("attn_k_norm", HEAD_DIM)), base, 1.0)
+        k = rotated(rms(heads("attn_k", KV_HEADS), w("attn_k_norm", HEAD_DIM)), base)
         caches[is_windowed] = k, rms(heads("attn_v", KV_HEADS))
-    mixed = attend(q, *caches[is_windowed], WINDOW if is_windowed else CONTEXT)
-    mixed = mixed @ w("attn_output", HIDDEN, HEADS * HEAD_DIM).T
-    attended = x + rms(mixed, w("post_attention_norm", HIDDEN))
+    seen = past(tokens, WINDOW if is_windowed else CONTEXT)
+    y = mixed(q, *caches[is_windowed], seen, scale=1.0)
+    y = y @ w("attn_output", HIDDEN, HEADS * HEAD_DIM).T
+    attended = x + rms(y, w("post_attention_norm", HIDDEN))
     branch = normed @ w("laurel_l", 8, HIDDEN).T @ w("laurel_r", HIDDEN, 8).T
     x = (attended + normed + rms(branch, w("laurel_post_norm", HIDDEN))) / np.sqrt(2)
     normed = rms(x, w("ffn_norm", HIDDEN))
@@ -72,24 +82,24 @@ def blocks(x: Array, layer: int, caches: dict[bool, tuple[Array, Array]]) -> Arr
     if layer < len(DEVIATIONS):
         cut = gate.mean(-1, keepdims=True) + DEVIATIONS[layer] * gate.std(-1, keepdims=True)
         gate = np.maximum(gate - cut, 0)
-    out = (gelu(gate) * (normed @ w("ffn_up", FF, HIDDEN).T)) @ w("ffn_down", HIDDEN, FF).T
+    out = (gelu_tanh(gate) * (normed @ w("ffn_up", FF, HIDDEN).T)) @ w("ffn_down", HIDDEN, FF).T
     return x + rms(out, w("post_ffw_norm", HIDDEN))
 
 
-def modalities(x: Array, layer: int) -> Array:
+def modalities(x: Float64, layer: int) -> Float64:
     w = weights_of(layer)
     read = rms(x, w("altup_router_norm", HIDDEN)) / HIDDEN
-    tanh: Array = np.tanh(read @ w("altup_router", STREAMS, HIDDEN).T)
+    tanh: Float64 = np.tanh(read @ w("altup_router", STREAMS, HIDDEN).T)
     return tanh
 
 
-def forward(ids: list[int]) -> Array:
+def forward(ids: list[int]) -> Float64:
     table = numbers("token_embd.weight", VOCAB, HIDDEN)
     x = table[ids] * np.sqrt(HIDDEN)
     inputs = inputs_of_layers(x, ids)
     matrices = numbers("altup_proj.weight", STREAMS - 1, HIDDEN, HIDDEN)
     streams = np.stack([x, *(as_long_as(x @ m.T, x) for m in matrices)])
-    caches: dict[bool, tuple[Array, Array]] = {}
+    caches: dict[bool, tuple[Float64, Float64]] = {}
     for layer in range(LAYERS):
         w = weights_of(layer)
         shares = modalities(streams[ACTIVE], layer) @ w("altup_predict_coef", STREAMS**2, STREAMS).T
@@ -99,13 +109,13 @@ def forward(ids: list[int]) -> Array:
         factors = modalities(active, layer) @ w("altup_correct_coef", STREAMS, STREAMS).T + 1
         streams = streams + factors.T[:, :, None] * (active - streams[ACTIVE])
         read = streams[ACTIVE] * w("altup_correct_scale", HIDDEN)
-        part = gelu(read @ w("inp_gate", PER_LAYER, HIDDEN).T) * inputs[:, layer]
+        part = gelu_tanh(read @ w("inp_gate", PER_LAYER, HIDDEN).T) * inputs[:, layer]
         part = rms(part @ w("proj", HIDDEN, PER_LAYER).T, w("post_norm", HIDDEN))
         streams = np.stack([streams[0], *(streams[1:] + part)])
     back = numbers("altup_unembd_proj.weight", STREAMS - 1, HIDDEN, HIDDEN)
     rest = [as_long_as(s @ m.T, streams[ACTIVE]) for s, m in zip(streams[1:], back, strict=True)]
     x = rms(sum(rest, streams[0]) / STREAMS, numbers("output_norm.weight", HIDDEN))
-    logits: Array = 30 * np.tanh(x @ table.T / 30)
+    logits: Float64 = 30 * np.tanh(x @ table.T / 30)
     return logits
 
 

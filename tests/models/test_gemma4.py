@@ -7,12 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from edgellm.errors import GGUFError
 from edgellm.kernels.reference import activation
 from tests.gguf_writer import Tensor
+from tests.models.formulas import (
+    Float64,
+    gelu_tanh,
+    mixed,
+    numbers,
+    past,
+    rms,
+    rotated,
+    weights_of,
+)
 from tests.models.recipes.parts import (
     CONTEXT,
     EXPERTS,
@@ -29,7 +38,6 @@ from tests.models.recipes.parts import (
 from tests.models.running import logits_of
 from tests.models.tiny import random_tensor, write_tiny
 
-Array = npt.NDArray[np.float64]
 LOCAL_DIM, PER_LAYER = 16, 32
 WINDOWED = (True, True, False, True, True, False)
 WITH_EXPERTS = 1
@@ -69,31 +77,7 @@ def edit(keys: dict[str, Any], tensors: list[Tensor]) -> None:
     tensors[:] = kept
 
 
-def numbers(name: str, *shape: int) -> Array:
-    """What the file holds, by numpy's order of dimensions."""
-    tensor = random_tensor(name, tuple(reversed(shape)), "F32")
-    return np.asarray(tensor[3]).view(np.float32).reshape(shape).astype(np.float64)
-
-
-def rms(x: Array, weight: Array | float = 1.0) -> Array:
-    normed: Array = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5) * weight
-    return normed
-
-
-def gelu(x: Array) -> Array:
-    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-
-def rotated(x: Array, base: float, divisors: Array | float) -> Array:
-    """x (tokens, heads, dim)."""
-    half = x.shape[-1] // 2
-    angles = np.arange(len(x))[:, None] * base ** -(np.arange(half) / half) / divisors
-    cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
-    a, b = x[..., :half], x[..., half:]
-    return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
-
-
-def forward(ids: list[int]) -> Array:
+def forward(ids: list[int]) -> Float64:
     tokens, caches = len(ids), {}
     x = numbers("token_embd.weight", VOCAB, HIDDEN)[ids] * np.sqrt(HIDDEN)
     table = numbers("per_layer_token_embd.weight", VOCAB, LAYERS * PER_LAYER)[ids]
@@ -115,24 +99,25 @@ def forward(ids: list[int]) -> Array:
             if WINDOWED[layer]:
                 v = (h @ w("attn_v", KV_HEADS * dim, HIDDEN).T).reshape(tokens, KV_HEADS, dim)
             caches[WINDOWED[layer]] = place(rms(k, w("attn_k_norm", dim))), rms(v)
-        mixed = attend(q, *caches[WINDOWED[layer]], WINDOW if WINDOWED[layer] else CONTEXT)
-        mixed = mixed @ w("attn_output", HIDDEN, HEADS * dim).T
-        x = x + rms(mixed, w("post_attention_norm", HIDDEN))
+        seen = past(tokens, WINDOW if WINDOWED[layer] else CONTEXT)
+        y = mixed(q, *caches[WINDOWED[layer]], seen, scale=1.0)
+        y = y @ w("attn_output", HIDDEN, HEADS * dim).T
+        x = x + rms(y, w("post_attention_norm", HIDDEN))
         h = rms(x, w("ffn_norm", HIDDEN))
-        h = gelu(h @ w("ffn_gate", FF, HIDDEN).T) * (h @ w("ffn_up", FF, HIDDEN).T)
+        h = gelu_tanh(h @ w("ffn_gate", FF, HIDDEN).T) * (h @ w("ffn_up", FF, HIDDEN).T)
         h = h @ w("ffn_down", HIDDEN, FF).T
         if layer == WITH_EXPERTS:
             h = rms(h, w("post_ffw_norm_1", HIDDEN)) + experts(x, layer)
         x = x + rms(h, w("post_ffw_norm", HIDDEN))
-        h = gelu(x @ w("inp_gate", PER_LAYER, HIDDEN).T) * inputs[:, layer]
+        h = gelu_tanh(x @ w("inp_gate", PER_LAYER, HIDDEN).T) * inputs[:, layer]
         x = x + rms(h @ w("proj", HIDDEN, PER_LAYER).T, w("post_norm", HIDDEN))
         x = x * w("layer_output_scale", 1)
     x = rms(x, numbers("output_norm.weight", HIDDEN))
-    logits: Array = 5 * np.tanh(x @ numbers("token_embd.weight", VOCAB, HIDDEN).T / 5)
+    logits: Float64 = 5 * np.tanh(x @ numbers("token_embd.weight", VOCAB, HIDDEN).T / 5)
     return logits
 
 
-def experts(x: Array, layer: int) -> Array:
+def experts(x: Float64, layer: int) -> Float64:
     """One token after another."""
     w = weights_of(layer)
     read = rms(x) / np.sqrt(HIDDEN) * numbers(f"blk.{layer}.ffn_gate_inp.scale", HIDDEN)
@@ -144,32 +129,17 @@ def experts(x: Array, layer: int) -> Array:
     for t, row in enumerate(scores):
         chosen = np.argsort(-row)[:EXPERTS_USED]
         for e in chosen:
-            inner = gelu(first[e] @ h[t]) * (last[e] @ h[t])
+            inner = gelu_tanh(first[e] @ h[t]) * (last[e] @ h[t])
             share = row[e] / row[chosen].sum() * numbers(scale, EXPERTS)[e]
             out[t] += share * (down[e] @ inner)
     return rms(out, w("post_ffw_norm_2", HIDDEN))
 
 
-def weights_of(layer: int) -> Callable[..., Array]:
-    return lambda name, *shape: numbers(f"blk.{layer}.{name}.weight", *shape)
-
-
-def _rotation(windowed: bool) -> Callable[[Array], Array]:
+def _rotation(windowed: bool) -> Callable[[Float64], Float64]:
     if windowed:
-        return lambda x: rotated(x, 1000.0, 1.0)
+        return lambda x: rotated(x, 1000.0)
     divisors = numbers("rope_freqs.weight", HEAD_DIM // 2)
-    return lambda x: rotated(x, 50000.0, divisors)
-
-
-def attend(q: Array, k: Array, v: Array, window: int) -> Array:
-    k, v = (np.repeat(x, HEADS // KV_HEADS, axis=1) for x in (k, v))
-    scores = np.einsum("qhd,khd->hqk", q, k)
-    ahead = np.arange(len(q))[None, :] - np.arange(len(q))[:, None]
-    scores[:, (ahead > 0) | (ahead <= -window)] = -np.inf
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    mixed: Array = np.einsum("hqk,khd->qhd", weights, v)
-    return mixed.reshape(len(q), -1)
+    return lambda x: rotated(x, 50000.0, divisors=divisors)
 
 
 def test_logits_are_those_of_the_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

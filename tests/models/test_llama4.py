@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.gguf_writer import Tensor
+from tests.models.formulas import Float64, numbers, rms, rotated, sigmoid, silu, weights_of
 from tests.models.recipes.experts import SHARED_FF
 from tests.models.recipes.parts import (
     CONTEXT,
@@ -22,26 +23,13 @@ from tests.models.recipes.parts import (
     WINDOW,
 )
 from tests.models.running import logits_of, record_file
-from tests.models.test_gemma4 import Array, numbers, rms, weights_of
 from tests.models.tiny import write_tiny
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
 DENSE, UNROTATED, FACTOR = (0, 2), 3, 1.5
 
 
-def silu(x: Array) -> Array:
-    return x / (1 + np.exp(-x))
-
-
-def rotated(x: Array) -> Array:
-    """x (tokens, heads, dim), neighbours in pairs."""
-    half = x.shape[-1] // 2
-    angles = np.arange(len(x))[:, None] * 50000.0 ** -(np.arange(half) / half)
-    turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)[:, None]
-    return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
-
-
-def attend(q: Array, k: Array, v: Array, chunk: int) -> Array:
+def attend(q: Float64, k: Float64, v: Float64, chunk: int) -> Float64:
     out = np.empty_like(q)
     for t in range(len(q)):
         seen = slice(t // chunk * chunk, t + 1)
@@ -52,9 +40,9 @@ def attend(q: Array, k: Array, v: Array, chunk: int) -> Array:
     return out.reshape(len(q), -1)
 
 
-def experts(x: Array, layer: int) -> Array:
+def experts(x: Float64, layer: int) -> Float64:
     w = weights_of(layer)
-    shares = 1 / (1 + np.exp(-(x @ w("ffn_gate_inp", EXPERTS, HIDDEN).T)))
+    shares = sigmoid(x @ w("ffn_gate_inp", EXPERTS, HIDDEN).T)
     gate, up = (w(f"ffn_{name}_exps", EXPERTS, FF, HIDDEN) for name in ("gate", "up"))
     down = w("ffn_down_exps", EXPERTS, HIDDEN, FF)
     gate_s, up_s = (w(f"ffn_{name}_shexp", SHARED_FF, HIDDEN) for name in ("gate", "up"))
@@ -66,7 +54,7 @@ def experts(x: Array, layer: int) -> Array:
     return out
 
 
-def forward(ids: list[int]) -> Array:
+def forward(ids: list[int]) -> Float64:
     table = numbers("token_embd.weight", VOCAB, HIDDEN)
     x = table[ids]
     for layer in range(LAYERS):
@@ -77,7 +65,7 @@ def forward(ids: list[int]) -> Array:
             for name, count in (("q", HEADS), ("k", KV_HEADS), ("v", KV_HEADS))
         )
         if layer != UNROTATED:
-            q, k = rms(rotated(q)), rms(rotated(k))
+            q, k = (rms(rotated(part, 50000.0, interleaved=True)) for part in (q, k))
         mixed = attend(q, k, v, CONTEXT if layer == UNROTATED else WINDOW)
         x = x + mixed @ w("attn_output", HIDDEN, HEADS * HEAD_DIM).T
         h = rms(x, w("ffn_norm", HIDDEN))
@@ -86,7 +74,7 @@ def forward(ids: list[int]) -> Array:
             x = x + inner @ w("ffn_down", HIDDEN, FF).T
         else:
             x = x + experts(h, layer)
-    logits: Array = rms(x, numbers("output_norm.weight", HIDDEN)) @ table.T
+    logits: Float64 = rms(x, numbers("output_norm.weight", HIDDEN)) @ table.T
     return logits
 
 

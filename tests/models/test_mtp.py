@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from edgellm import load
@@ -22,6 +21,7 @@ from edgellm.models import read_config, record, record_with_head
 from edgellm.sequence import Chunk, Sequence
 from edgellm.types import LoadOptions, SamplingParams
 from tests.gguf_writer import Tensor
+from tests.models.formulas import Float64, mixed, past, rms, rotated, sigmoid, silu
 from tests.models.heads import (
     HEADED,
     add_head,
@@ -31,8 +31,6 @@ from tests.models.heads import (
 )
 from tests.models.recipes.parts import HEAD_DIM, HEADS, HIDDEN, KV_HEADS, LAYERS, VOCAB
 from tests.models.tiny import Edit, random_tensor, write_tiny
-
-Doubles = npt.NDArray[np.float64]
 
 EXACT = KVTypes(CACHE_TYPES["f32"], CACHE_TYPES["f32"])
 IDS = np.random.default_rng(3).integers(0, VOCAB, 34).tolist()
@@ -82,7 +80,7 @@ def test_backends_agree(tmp_path: Path, name: str, edit: Edit) -> None:
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_the_head_says_what_its_definition_says(tmp_path: Path, backend: str) -> None:
-    weights: dict[str, Doubles] = {}
+    weights: dict[str, Float64] = {}
 
     def edit(keys: dict[str, Any], tensors: list[Tensor]) -> None:
         add_head_with_own_ends(keys, tensors)
@@ -94,24 +92,14 @@ def test_the_head_says_what_its_definition_says(tmp_path: Path, backend: str) ->
     np.testing.assert_allclose(found, want, atol=1e-5 * float(np.abs(want).max()))
 
 
-def defined(weights: Mapping[str, Doubles], hidden: Doubles) -> Doubles:
+def defined(weights: Mapping[str, Float64], hidden: Float64) -> Float64:
     """The head's logits in float64. hidden: the model's rows of IDS."""
 
-    def of(name: str) -> Doubles:
+    def of(name: str) -> Float64:
         return weights[f"blk.{LAYERS}.{name}.weight"]
 
-    def normed(x: Doubles, name: str) -> Doubles:
-        return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5) * of(name)[0]
-
-    def rotated(x: Doubles) -> Doubles:
-        half = HEAD_DIM // 2
-        angle = np.arange(len(IDS))[:, None, None] * 50000.0 ** -(np.arange(half) / half)
-        a, b = x[..., :half], x[..., half:]
-        parts = a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)
-        return np.concatenate(parts, axis=-1)
-
-    def silu(x: Doubles) -> Doubles:
-        return x / (1 + np.exp(-x))
+    def normed(x: Float64, name: str) -> Float64:
+        return rms(x, of(name)[0])
 
     before = np.concatenate([np.zeros((1, HIDDEN)), hidden[:-1]])
     both = normed(of("nextn.embed_tokens")[IDS], "nextn.enorm"), normed(before, "nextn.hnorm")
@@ -119,14 +107,9 @@ def defined(weights: Mapping[str, Doubles], hidden: Doubles) -> Doubles:
     a = normed(x, "attn_norm")
     q, gate = np.split((a @ of("attn_q").T).reshape(-1, HEADS, 2 * HEAD_DIM), 2, axis=-1)
     k, v = ((a @ of(f"attn_{c}").T).reshape(-1, KV_HEADS, HEAD_DIM) for c in "kv")
-    q, k = rotated(normed(q, "attn_q_norm")), rotated(normed(k, "attn_k_norm"))
-    k, v = (np.repeat(part, HEADS // KV_HEADS, axis=1) for part in (k, v))
-    scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(HEAD_DIM)
-    scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
-    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    shares /= shares.sum(axis=-1, keepdims=True)
-    mixed = np.einsum("hqk,khd->qhd", shares, v) / (1 + np.exp(-gate))
-    x = x + mixed.reshape(len(IDS), -1) @ of("attn_output").T
+    q, k = rotated(normed(q, "attn_q_norm"), 50000.0), rotated(normed(k, "attn_k_norm"), 50000.0)
+    y = mixed(q, k, v, past(len(IDS))) * sigmoid(gate).reshape(len(IDS), -1)
+    x = x + y @ of("attn_output").T
     f = normed(x, "post_attention_norm")
     x = x + (silu(f @ of("ffn_gate").T) * (f @ of("ffn_up").T)) @ of("ffn_down").T
     return normed(x, "nextn.shared_head_norm") @ of("nextn.shared_head_head").T

@@ -3,53 +3,33 @@
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from edgellm.gguf_loader import open_gguf
+from tests.models.formulas import Float64, Tensors, sigmoid, standard
 from tests.models.recipes.parts import HIDDEN, LAYERS
 from tests.models.recipes.recurrent import WKV
 from tests.models.running import logits_of
 from tests.models.tiny import write_tiny
 
-Float64 = npt.NDArray[np.float64]
 IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 HEADS = HIDDEN // WKV
-
-
-def sigmoid(x: Float64) -> Float64:
-    return 1 / (1 + np.exp(-x))
-
-
-def norm(x: Float64, weight: Float64, bias: Float64, eps: float) -> Float64:
-    centred = x - x.mean(-1, keepdims=True)
-    scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
-    result: Float64 = scaled.reshape(weight.shape) * weight + bias
-    return result
 
 
 class Model:
     """All tensors as float64, (rows, columns) or vectors; states of every layer."""
 
     def __init__(self, path: Path) -> None:
-        with open_gguf(path) as file:
-            self.tensors = {
-                name: np.asarray(file.data(name)).view(np.float32).reshape(info.shape[::-1])
-                for name, info in file.tensors.items()
-            }
-            self.tensors = {n: v.astype(np.float64) for n, v in self.tensors.items()}
+        self.file = Tensors(path)
+        self.tensors = self.file.all
         self.last = np.zeros((LAYERS, 2, HIDDEN))  # what both halves of a layer read before
         self.states = np.zeros((LAYERS, HEADS, WKV, WKV))  # (value, key)
 
-    def norm(self, x: Float64, name: str) -> Float64:
-        return norm(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"], 1e-5)
-
     def token(self, token_id: int) -> Float64:
-        x = self.norm(self.tensors["token_embd.weight"][token_id], "token_embd_norm")
+        x = self.file.norm(self.tensors["token_embd.weight"][token_id], "token_embd_norm")
         self.first: Float64 | None = None
         for layer in range(LAYERS):
-            x = x + self.time_mix(layer, self.norm(x, f"blk.{layer}.attn_norm"))
-            x = x + self.channel_mix(layer, self.norm(x, f"blk.{layer}.attn_norm_2"))
-        logits: Float64 = self.tensors["token_embd.weight"] @ self.norm(x, "output_norm")
+            x = x + self.time_mix(layer, self.file.norm(x, f"blk.{layer}.attn_norm"))
+            x = x + self.channel_mix(layer, self.file.norm(x, f"blk.{layer}.attn_norm_2"))
+        logits: Float64 = self.tensors["token_embd.weight"] @ self.file.norm(x, "output_norm")
         return logits
 
     def time_mix(self, layer: int, x: Float64) -> Float64:
@@ -81,7 +61,7 @@ class Model:
             out[h] = s @ rs[h]
             bonus[h] = (rs[h] * ks[h] * w("r_k").reshape(HEADS, WKV)[h]).sum() * vs[h]
         bias = self.tensors[f"blk.{layer}.time_mix_ln.bias"]
-        y = norm(out, w("ln"), bias, 64e-5) + bonus.reshape(-1)
+        y = standard(out, 64e-5).reshape(-1) * w("ln") + bias + bonus.reshape(-1)
         result: Float64 = w("output") @ (y * gate)
         return result
 

@@ -5,32 +5,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.models.formulas import Float64, numbers, rms, sigmoid, silu, standard, weights_of
 from tests.models.recipes.parts import FF, HIDDEN, LAYERS, VOCAB
 from tests.models.recipes.recurrent import LOW_RANK, WKV
 from tests.models.running import logits_of
-from tests.models.test_gemma4 import Array, numbers, rms, weights_of
 from tests.models.tiny import write_tiny
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 HEADS, KV_HEADS_OF_QWEN = HIDDEN // WKV, 2
 
 
-def sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
-
-
-def layer_norm(x: Array, name: str, eps: float = 1e-5, heads: int = 1) -> Array:
-    parts = x.reshape(len(x), heads, -1)
-    parts = parts - parts.mean(-1, keepdims=True)
-    normed = (parts / np.sqrt((parts**2).mean(-1, keepdims=True) + eps)).reshape(x.shape)
+def layer_norm(x: Float64, name: str, eps: float = 1e-5, heads: int = 1) -> Float64:
+    normed = standard(x.reshape(len(x), heads, -1), eps).reshape(x.shape)
     return normed * numbers(f"{name}.weight", HIDDEN) + numbers(f"{name}.bias", HIDDEN)
 
 
-def before(x: Array) -> Array:
+def before(x: Float64) -> Float64:
     return np.concatenate([np.zeros((1, HIDDEN)), x[:-1]])
 
 
-def time_mix(x: Array, layer: int, is_qwen: bool) -> Array:
+def time_mix(x: Float64, layer: int, is_qwen: bool) -> Float64:
     w, prefix = weights_of(layer), f"blk.{layer}.time_mix"
     back = before(x) - x
     read = x + back * numbers(f"{prefix}_lerp_x.weight", 1, 1, HIDDEN)[0]
@@ -40,7 +34,7 @@ def time_mix(x: Array, layer: int, is_qwen: bool) -> Array:
     xw, xk, xv, xr, xg = x + back * (shares + lerp.reshape(5, 1, HIDDEN))
     kv_heads = KV_HEADS_OF_QWEN if is_qwen else HEADS
 
-    def projected(x: Array, name: str, heads: int = HEADS) -> Array:
+    def projected(x: Float64, name: str, heads: int = HEADS) -> Float64:
         y = x @ w(f"time_mix_{name}", heads * WKV, HIDDEN).T
         if is_qwen:
             y = y + numbers(f"{prefix}_{name}.bias", heads * WKV)
@@ -66,11 +60,11 @@ def time_mix(x: Array, layer: int, is_qwen: bool) -> Array:
     if is_qwen:
         out = out * sigmoid(gate)
     else:
-        out = layer_norm(out, f"{prefix}_ln", 64e-5, HEADS) * gate * sigmoid(gate)
+        out = layer_norm(out, f"{prefix}_ln", 64e-5, HEADS) * silu(gate)
     return out @ w("time_mix_output", HIDDEN, HIDDEN).T
 
 
-def channel_mix(x: Array, layer: int) -> Array:
+def channel_mix(x: Float64, layer: int) -> Float64:
     w, prefix = weights_of(layer), f"blk.{layer}.channel_mix"
     k, r = (
         x + (before(x) - x) * numbers(f"{prefix}_lerp_{name}.weight", 1, 1, HIDDEN)[0]
@@ -81,13 +75,13 @@ def channel_mix(x: Array, layer: int) -> Array:
     return sigmoid(r @ w("channel_mix_receptance", HIDDEN, HIDDEN).T) * out
 
 
-def mlp(x: Array, layer: int) -> Array:
+def mlp(x: Float64, layer: int) -> Float64:
     w = weights_of(layer)
     gate = x @ w("ffn_gate", FF, HIDDEN).T
-    return (gate * sigmoid(gate) * (x @ w("ffn_up", FF, HIDDEN).T)) @ w("ffn_down", HIDDEN, FF).T
+    return (silu(gate) * (x @ w("ffn_up", FF, HIDDEN).T)) @ w("ffn_down", HIDDEN, FF).T
 
 
-def forward(ids: list[int], is_qwen: bool) -> Array:
+def forward(ids: list[int], is_qwen: bool) -> Float64:
     table = numbers("token_embd.weight", VOCAB, HIDDEN)
     x = table[ids] if is_qwen else layer_norm(table[ids], "token_embd_norm")
     for layer in range(LAYERS):
