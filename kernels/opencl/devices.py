@@ -162,9 +162,9 @@ def variant_of(device: Any) -> Variant:
         items=min(GPU.items, size),
         local=int(device.local_mem_size) - _RESERVED,
     )
-    tokens = tuple(n for n in GPU.tokens if variant.parts_bytes(n) <= variant.local)
+    tokens = tuple(n for n in variant.tokens if variant.parts_bytes(n) <= variant.local)
     has_local = device.local_mem_type == cl.device_local_mem_type.LOCAL
-    tiles = (_fitted(tile, variant, most) for tile in GPU.tiles if has_local)
+    tiles = (_fitted(tile, variant, most) for tile in variant.tiles if has_local)
     return replace(variant, tokens=tokens, tiles=tuple(filter(None, tiles)))
 
 
@@ -189,8 +189,10 @@ def _extensions(device: Any) -> set[str]:
     return extensions
 
 
-# More of them spill registers there, and crash the compiler of 2022, which Debian 12 has.
+# What 128 registers hold: more spills, and crashes Intel's compiler of 2022 (of Debian 12).
 _PAIRS_OF_INTEL = 4
+# The same of products where four bytes are not multiplied at once.
+_TOKENS_OF_INTEL, _TILES_OF_INTEL = (1, 2), (Tile(least=16, tokens=16, items=8, groups=4),)
 _AMD_CHIP = re.compile(r"gfx(?P<generation>9|1\d)[0-9a-f]{2}\b")
 
 
@@ -209,6 +211,8 @@ def _with_extensions(variant: Variant, device: Any) -> Variant:
         variant = replace(variant, shuffles="intel")
     if "cl_intel_subgroups" in extensions:
         variant = replace(variant, pairs=_PAIRS_OF_INTEL)
+        if variant.dot4 == "none":
+            variant = replace(variant, tokens=_TOKENS_OF_INTEL, tiles=_TILES_OF_INTEL)
     # Scales may be subnormal halves, which not all devices keep.
     keeps_all = "cl_khr_fp16" in extensions and device.half_fp_config & cl.device_fp_config.DENORM
     return replace(variant, has_half=bool(keeps_all))

@@ -81,7 +81,8 @@ def products(plan: Plan, calls: Sequence[OpCall], residual: Value | None = None)
             return strips * lanes, variant.slices, -(-rows // tokens)
 
         grid = Grid(x.rows, sizes, (lanes, variant.slices, 1))
-        return Choice(max(1, tokens // 2), _few("matmul", type_id, tokens, count), grid)
+        least = 1 if tokens == 1 else max(2, tokens // 2)
+        return Choice(least, _few("matmul", type_id, tokens, count), grid)
 
     def many(tile: Tile) -> Choice:
         def sizes(rows: int) -> Size:

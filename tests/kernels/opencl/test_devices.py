@@ -187,9 +187,22 @@ def test_extensions_that_are_used(
     assert plain.fallbacks == (small,) and small.fallbacks == ()
 
 
-def test_few_pairs_on_intel() -> None:
-    found = device("o", extensions="cl_intel_subgroups cl_khr_subgroups cl_khr_subgroup_shuffle")
-    assert devices.variant_of(found).pairs < devices.variant_of(device("p")).pairs
+def test_few_registers_are_taken_on_intel(backend: OpenCLBackend, cache: OpenStore) -> None:
+    """Fewer still where it multiplies no bytes; with the same bits."""
+    dot = devices.variant_of(
+        device("o", extensions="cl_intel_subgroups cl_khr_integer_dot_product")
+    )
+    old, usual = devices.variant_of(device("p", extensions="cl_intel_subgroups")), VARIANTS["gpu"]
+    assert dot.pairs == old.pairs < usual.pairs
+    assert dot.tokens == usual.tokens and dot.tiles == usual.tiles
+    number = str(devices.found().index(backend._context.device))
+    program, rows = decoder(1), []
+    for cut in (old, usual):
+        made = OpenCLBackend(cache, number, replace(cut, shuffles="none"), warms_up=False)
+        check_products(made, by_name("Q5_1"), (1, 2, 3, 16, 33))
+        batch = pack([(streams(np.random.default_rng(0), 1, 40, 1)[0], 40)], range(40))
+        rows.append(made.load(program, storage(program, 2)).run(batch)["logits"].copy())
+    np.testing.assert_array_equal(*rows)
 
 
 def test_memory_that_the_driver_says_is_free() -> None:
