@@ -8,6 +8,7 @@ import pytest
 
 from edgellm.kernels.formats.codebook import E2M1, IQ4, Codebook
 from edgellm.kernels.opencl import OpenCLBackend
+from edgellm.kernels.opencl.binaries import Binaries
 from edgellm.kernels.opencl.sources import read, table
 from edgellm.kernels.opencl.variant import GPU, header
 
@@ -54,7 +55,8 @@ def test_values_of_codes(
     text = [header(GPU, 4), "#define BLOCK_SIZE 32\n#define TYPE_SIZE 16\n", WAYS[way]]
     text += [f"#define FUNCTION {function}\n#define TABLE {name}\n", table(name)]
     text += [read("common.cl"), read("format.cl"), KERNEL]
-    program = cl.Program(queue.context, "".join(text)).build(["-cl-std=CL1.2"])
+    binaries = Binaries(queue.context, queue.device, None)  # not by way of pyopencl's store
+    program = binaries.build("".join(text), ["-cl-std=CL1.2"])
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     given = cl.Buffer(queue.context, flags, hostbuf=WORDS)
     got = np.zeros((len(WORDS) // 4, 2, 4, 4), np.int8)
