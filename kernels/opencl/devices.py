@@ -159,6 +159,7 @@ def variant_of(device: Any) -> Variant:
         _with_extensions(GPU, device),
         slices=min(GPU.slices, most),
         group=min(GPU.group, GPU.lanes * most),
+        row_group=min(GPU.row_group, GPU.lanes * most),
         items=min(GPU.items, size),
         local=int(device.local_mem_size) - _RESERVED,
     )
@@ -190,7 +191,7 @@ def _extensions(device: Any) -> set[str]:
 
 
 # What 128 registers hold: more spills, and crashes Intel's compiler of 2022 (of Debian 12).
-_PAIRS_OF_INTEL = 4
+_PAIRS_OF_INTEL, _AT_ONCE_OF_INTEL = 4, 4
 # The same of products where four bytes are not multiplied at once.
 _TOKENS_OF_INTEL, _TILES_OF_INTEL = (1, 2), (Tile(least=16, tokens=16, items=8, groups=4),)
 _AMD_CHIP = re.compile(r"gfx(?P<generation>9|1\d)[0-9a-f]{2}\b")
@@ -210,7 +211,7 @@ def _with_extensions(variant: Variant, device: Any) -> Variant:
     elif "cl_intel_subgroups" in extensions:
         variant = replace(variant, shuffles="intel")
     if "cl_intel_subgroups" in extensions:
-        variant = replace(variant, pairs=_PAIRS_OF_INTEL)
+        variant = replace(variant, pairs=_PAIRS_OF_INTEL, at_once=_AT_ONCE_OF_INTEL)
         if variant.dot4 == "none":
             variant = replace(variant, tokens=_TOKENS_OF_INTEL, tiles=_TILES_OF_INTEL)
     # Scales may be subnormal halves, which not all devices keep.

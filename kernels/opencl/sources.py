@@ -4,7 +4,7 @@ Knows nothing of devices. A kernel is named by its source file, its function and
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -42,7 +42,7 @@ class KernelKey:
     """One kernel of the file `source`.
 
     type_id: the ggml type of the weights it reads, where it reads any. definitions: names and
-    numbers in front of the source. vector: as Variant.vector; None is the variant's.
+    numbers in front of the source. vector, group: as in Variant; None is the variant's.
     """
 
     source: str
@@ -50,6 +50,7 @@ class KernelKey:
     type_id: int | None = None
     definitions: tuple[tuple[str, int | str], ...] = ()
     vector: int | None = None
+    group: int | None = None
 
 
 @cache
@@ -60,7 +61,8 @@ def read(name: str) -> str:
 
 def program_text(key: KernelKey, variant: Variant) -> str:
     """The whole text that `key` is compiled from."""
-    parts = [header(variant, key.vector or variant.vector)]
+    grouped = replace(variant, group=key.group or variant.group)
+    parts = [header(grouped, key.vector or variant.vector)]
     parts += [f"#define {name} {value}\n" for name, value in key.definitions]
     parts.append(read("common.cl"))
     if key.type_id is not None:

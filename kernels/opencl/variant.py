@@ -35,18 +35,19 @@ class Variant:
     """vector: rows of a matrix, or numbers of a row, that a work-item handles at once (1 to 8).
 
     strip_rows: matrix rows that lie side by side, `vector` of them to a work-item. slices: parts
-    of a row's columns, a work-item each. group: work-items that share a norm or a head; a power
-    of two. items: work-items of a group in ops that treat each number alone. dot4: how four bytes
-    are multiplied at once; "avx2" is for vectors of 8, "ptx" for NVIDIA's GPUs, generations for
-    AMD's. inlines_itself: OpenCL's own functions are real calls here, so that vectors are loaded,
-    stored and fused without them. ahead: bytes of a matrix between what is read and what is asked
-    for already; 0 where no caches want that. at_once: loads of one kind that a work-item begins
-    before it needs the first; a power of two. tokens: rows of x that a product takes at once,
-    ascending from 1. tiles: for more of them, ascending; none where the device has no local memory
-    that is faster than its other. pairs: of a row and a head, whose attention a group computes at
-    most. split_rows: up to how many rows a step's attention is computed by a group for each tile of
-    keys, where there are several. candidates: so many of the best logits of a row may cross the bus
-    instead of all; a power of two.
+    of a row's columns, a work-item each. group: work-items that share a head; row_group: those that
+    share a norm of more numbers than such a group loads at once; powers of two. items: work-items
+    of a group in ops that treat each number alone. dot4: how four bytes are multiplied at once;
+    "avx2" is for vectors of 8, "ptx" for NVIDIA's GPUs, generations for AMD's. inlines_itself:
+    OpenCL's own functions are real calls here, so that vectors are loaded, stored and fused without
+    them. ahead: bytes of a matrix between what is read and what is asked for already; 0 where no
+    caches want that. at_once: loads of one kind that a work-item begins before it needs the first;
+    a power of two. tokens: rows of x that a product takes at once, ascending from 1. tiles: for
+    more of them, ascending; none where the device has no local memory that is faster than its
+    other. pairs: of a row and a head, whose attention a group computes at most. split_rows: up to
+    how many rows a step's attention is computed by a group for each tile of keys, where there are
+    several. candidates: so many of the best logits of a row may cross the bus instead of all; a
+    power of two.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Variant:
     strip_rows: int
     slices: int
     group: int
+    row_group: int
     items: int
     dot4: Dot4 = "none"
     inlines_itself: bool = False
@@ -77,7 +79,9 @@ class Variant:
             return ()
         dotless = replace(self, name=name, dot4="none")
         plain = replace(dotless, shuffles="none", has_half=False, ahead=0)
-        small = replace(plain, name=f"{name}-{_SMALL}", slices=1, group=16, items=16, tiles=())
+        small = replace(
+            plain, name=f"{name}-{_SMALL}", slices=1, group=16, row_group=16, items=16, tiles=()
+        )
         ways = dict.fromkeys((self, dotless, plain, plain if plain.group == 1 else small))
         return tuple(ways)[1:]
 
@@ -97,10 +101,11 @@ class Variant:
 
 
 CPU = Variant(
-    "cpu", vector=8, strip_rows=8, slices=1, group=1, items=64, inlines_itself=True, ahead=4096
-)
+    "cpu", vector=8, strip_rows=8, slices=1, group=1, row_group=1, items=64,
+    inlines_itself=True, ahead=4096,
+)  # fmt: skip
 GPU = Variant(
-    "gpu", vector=4, strip_rows=64, slices=16, group=64, items=64,
+    "gpu", vector=4, strip_rows=64, slices=16, group=64, row_group=256, items=64,
     tiles=(Tile(least=16, tokens=32, items=8, groups=4), Tile(48, tokens=64, items=8, groups=4)),
     at_once=8, split_rows=16, candidates=64,
 )  # fmt: skip

@@ -82,10 +82,12 @@ def norm_and_rope(plan: Plan, calls: Sequence[OpCall]) -> None:
 
 
 def _norm_choice(plan: Plan, call: OpCall, function: str) -> Choice:
-    """A work-group for each part of a row."""
-    heads, group = int(call.attributes["heads"]), plan.variant.group
+    """A work-group for each part of a row, a large one where the part is."""
+    heads, variant = int(call.attributes["heads"]), plan.variant
+    is_large = _part_size(call) > variant.vector * variant.group
+    group = variant.row_group if is_large else variant.group
     grid = Grid(call.inputs[0].rows, lambda rows: (rows * heads * group,), (group,))
-    return Choice(1, KernelKey("norm", function), grid)
+    return Choice(1, KernelKey("norm", function, group=group), grid)
 
 
 def _part_size(call: OpCall) -> np.int32:
