@@ -44,7 +44,8 @@ def _lists_all(schema: dict[str, Any]) -> bool:
     listed, required = schema.get("properties"), schema.get("required", [])
     if not isinstance(listed, dict) or not isinstance(required, list):
         return False
-    return _OTHERS.isdisjoint(schema) and all(name in listed for name in required)
+    names = [*listed]  # a list: what is required may be no text
+    return _OTHERS.isdisjoint(schema) and all(name in names for name in required)
 
 
 def _only_refers(schema: dict[str, Any], notes: Set[str]) -> bool:

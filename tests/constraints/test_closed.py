@@ -1,12 +1,15 @@
 """Objects that list their properties have no others, where one schema has the only say."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from edgellm.constraints import schema_text
+from edgellm.errors import RequestError
 from tests.constraints.following import matches
+from tests.odd_values import each_changed
 
 NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
 OTHER = {"properties": {"b": {"type": "integer"}}}
@@ -60,3 +63,13 @@ def test_a_schema_may_hold_itself() -> None:
     tree = {"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
     assert matches('{"left": {"right": {}}}', json_schema=tree)
     assert not matches('{"left": {"middle": {}}}', json_schema=tree)
+
+
+def test_no_odd_value_is_an_error_of_our_own() -> None:
+    needed = {**NAMED, "required": ["a"]}
+    inner = {**needed, "patternProperties": {"^y": NAMED}, "minProperties": 1}
+    both = {"anyOf": [inner, NAMED], "oneOf": [NAMED], "allOf": [{"$ref": "#/$defs/p"}]}
+    whole = {"properties": {"o": inner, "q": both}, "items": [needed], "$defs": {"p": NAMED}}
+    for _, _, schema in each_changed(whole, share=1):
+        with suppress(RequestError):
+            json.loads(schema_text(schema))
