@@ -90,6 +90,11 @@ def test_items_of_one_turn_are_one_message() -> None:
     assert [message["role"] for message in found] == ["user", "assistant", "tool"]
     assert [c["id"] for c in found[1]["tool_calls"]] == ["a", "b"]
     assert (found[1]["content"], found[1]["reasoning_content"]) == ("I look.", "Hm.")
+    found = messages_of({"input": [asked, call("a"), result, said, call("b"), thought, asked]})
+    told = [(m["role"], m["content"], len(m.get("tool_calls", ()))) for m in found]
+    calls = [("assistant", "", 1), ("tool", "21", 0), ("assistant", "I look.", 1)]
+    assert told == [("user", "Why?", 0), *calls, ("user", "Why?", 0)]  # no thought by itself
+    assert not any("reasoning_content" in message for message in found)
     spoken = [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert joined(spoken) == spoken
 
