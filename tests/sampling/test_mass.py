@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from edgellm.sampling import mass
 from edgellm.sampling.candidates import Float32
@@ -12,6 +12,7 @@ from tests.sampling.rows import LOGITS, LONG, softmax
 
 CLOSE = 2e-6  # float32 weights
 ROWS = LOGITS | LONG
+WIDE, FLAT = np.linspace(0, 50, 5000, dtype=np.float32), np.zeros(3000, np.float32)
 SLOW = settings(max_examples=40, deadline=None)
 
 
@@ -57,6 +58,8 @@ def test_at_least(logits: Float32, probability: float) -> None:
     share=st.just(0.0) | st.floats(0.0, 1.0),
     least=st.integers(0, 80),
 )
+@example(logits=WIDE, aim=-40.0, share=0.5, least=0)
+@example(logits=FLAT, aim=0.0, share=0.5, least=0)
 def test_nearest(
     few: int, many: int, logits: Float32, aim: float, share: float, least: int
 ) -> None:
