@@ -88,7 +88,8 @@ def _choose(lark: Lark, tools: Tools, said: Any, key: str) -> str:
     definitions: dict[str, Any] = {}
     for _, schema in (*forms, (said, said)):
         for name in ("$defs", "definitions"):
-            for inner, meant in (schema.get(name) or {}).items():
+            defined = schema.get(name)
+            for inner, meant in defined.items() if isinstance(defined, dict) else ():
                 if definitions.setdefault(name, {}).setdefault(inner, meant) != meant:
                     raise RequestError(
                         f"tools: {inner!r} is defined in two ways in the schemas of tools and "

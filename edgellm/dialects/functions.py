@@ -183,7 +183,8 @@ def json_types(schema: Any) -> set[str]:
         return {_type_of(value) for value in schema["enum"]}
     if "const" in schema:
         return {_type_of(schema["const"])}
-    inner = [json_types(s) for key in ("anyOf", "oneOf") for s in schema.get(key) or ()]
+    choices = [schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)]
+    inner = [json_types(choice) for one in choices for choice in one]
     return set().union(*inner) if all(inner) else set()
 
 

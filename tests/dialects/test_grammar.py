@@ -162,6 +162,9 @@ def test_definitions_of_calls_and_answers_come_together() -> None:
     assert not allows("", '{"name": "f", "arguments": {"a": ""}}', tools, params=same)
     with pytest.raises(RequestError, match="'A' is defined in two ways"):
         allows("", "", tools, params=SamplingParams(json_schema=schema("string")))
+    function["parameters"] = {"type": "object", "$defs": 5}  # which define nothing
+    tools = read_tools([{"type": "function", "function": function}])
+    assert allows("", '{"name": "f", "arguments": {}}', tools, params=same)
 
 
 @pytest.mark.parametrize("with_tokens", [False, True])

@@ -1,6 +1,7 @@
 """Every dialect's calls, fed at once, letter by letter and in pieces, whole and broken."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -107,6 +108,24 @@ def test_a_broken_call_is_text(case: Case) -> None:
     broken = case.note.replace("note", "no te", 1).replace("tags", '"', 1)
     parts = read(case.told_by, f"{broken} and so on", given_tools())
     assert parts == [TextPart(f"{broken} and so on")]
+
+
+def test_gemma_nests_values_and_may_quote_keys() -> None:
+    def called(arguments: str) -> list[Any]:
+        written = arguments.replace("'", '<|"|>')
+        answer = f"<|tool_call>call:note{{{written}}}<tool_call|>"
+        return calls(read("<|tool_call>", answer, given_tools()))
+
+    nested = "'text' :'a', at: {line: 1.5 , 'last': true}, tags:[ ], more:[{ }, [1, 'x']]"
+    assert called(" ") == [("note", {})]
+    assert called(nested.replace("' :", "':")) == [
+        (
+            "note",
+            {"text": "a", "at": {"line": 1.5, "last": True}, "tags": [], "more": [{}, [1, "x"]]},
+        )
+    ]
+    for broken in (nested, "at:{:1}", "at:{line 1}", "at:{line:one}", "at:[1 2]", "text"):
+        assert called(broken) == []
 
 
 @each
