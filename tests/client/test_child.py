@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from edgellm.client import ChildClient
+from edgellm.client import ChildClient, child
 from edgellm.completion import collect
 from edgellm.errors import ConnectionFailed, EdgeLLMError
 from edgellm.types import Request, SamplingParams, TokenEvent
@@ -28,6 +28,7 @@ async def events_of(client: ChildClient, request: Request) -> list[TokenEvent]:
 @pytest.fixture(autouse=True)
 def from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(child, "_START_SECONDS", PATIENCE)
 
 
 def test_a_crash_is_an_error_and_the_engine_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +93,8 @@ def has_ended(pid: int) -> bool:
 def test_the_child_ends_with_its_parent() -> None:
     code = (
         "import asyncio, os\n"
-        "from edgellm.client import ChildClient\n"
+        "from edgellm.client import ChildClient, child\n"
+        f"child._START_SECONDS = {PATIENCE}\n"
         "async def main():\n"
         "    client = await ChildClient.start()\n"
         "    print(client._process.pid, client.address, flush=True)\n"
