@@ -55,6 +55,11 @@ def test_openai_chat_stream(openai_client: openai.OpenAI) -> None:
     assert "".join(delta.content or "" for delta in deltas) == "The sky is"
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == 11
+    stream = openai_client.chat.completions.create(
+        model="mock", messages=ASKED, temperature=0, stream=True, stop=["\n"], logprobs=True
+    )
+    told = [c.choices[0].logprobs.content for c in stream if c.choices and c.choices[0].logprobs]
+    assert "".join(entry.token for entries in told for entry in entries) == "The sky is\n"
 
 
 def test_openai_completions(openai_client: openai.OpenAI) -> None:

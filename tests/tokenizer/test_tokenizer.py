@@ -74,6 +74,17 @@ def test_a_prompt_has_one_bos(tmp_path: Path) -> None:
     bare = with_special(tmp_path)
     assert bare.encode_prompt("<bos>a") == [BOS, 0x61]
     assert bare.encode_prompt("a") == [0x61]
+    assert with_special(tmp_path, add_bos_token=True).encode_prompt("") == [BOS]
+    assert with_special(tmp_path, add_eos_token=True).encode_prompt("") == [EOS]
+
+
+def test_a_pair_has_the_ends_that_a_text_has(tmp_path: Path) -> None:
+    for keys, ids in (
+        ({}, [0x61, 0x62]),
+        ({"add_bos_token": True}, [BOS, 0x61, 0x62]),
+        ({"add_eos_token": True}, [0x61, EOS, 0x62, EOS]),
+    ):
+        assert with_special(tmp_path, **keys).encode_pair("a", "b") == (ids, None)
 
 
 def test_decoding(tmp_path: Path) -> None:
