@@ -207,6 +207,7 @@ def test_each_variant_has_its_own_objects(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_target_is_told_by_the_system_or_by_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENVIRONMENT, raising=False)
+    monkeypatch.setattr("edgellm.kernels.cpu.isa.platform.machine", lambda: "x86_64")
     lines = {"processor": "0", "vendor_id": "v", "cpu family": "6", "model": "1", "flags": "avx2"}
     told = [(lines, False), ({**lines, "stepping": "3"}, True)]
     for fields, is_enough in told:
