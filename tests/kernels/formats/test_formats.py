@@ -38,7 +38,8 @@ def bits(values: Values) -> npt.NDArray[np.uint32]:
 
 
 def from_gguf(fmt: Format, blocks: Blocks) -> Values:
-    with np.errstate(over="ignore"):  # the largest scale of MXFP4
+    # The largest scale of MXFP4; signalling NaN on some processors.
+    with np.errstate(over="ignore", invalid="ignore"):
         values = quants.dequantize(blocks, GGMLQuantizationType(fmt.type_id))
     return np.asarray(values, np.float32).reshape(len(blocks), fmt.block_size)
 
