@@ -88,8 +88,6 @@ class Detokenizer:
 
     def _take(self, new: str) -> str:
         """Add text; what of all that is held can be given out."""
-        if not self._stop:
-            return new
         text = self._held + new
         met = _first_stop(text, self._stop)
         if met is not None:

@@ -32,6 +32,8 @@ def opencl() -> None:
         OpenCLBackend(None)
     except BackendError as error:
         pytest.skip(f"no OpenCL device works here: {error}")
+    finally:
+        os.environ.pop("PYOPENCL_HOME", None)  # set by the import, read once by the driver loader
 
 
 @pytest.fixture

@@ -33,11 +33,25 @@ def test_the_block_freed_last_is_handed_out_first() -> None:
         lambda pool: pool.free([0]),
         lambda pool: pool.share([0]),
         lambda pool: pool.free(pool.allocate(1) * 2),
+        lambda pool: pool.cache(0),
+        lambda pool: [pool.cache(block) for block in pool.allocate(1) * 2],
+        lambda pool: pool.uncache(*pool.allocate(1)),
     ],
 )
 def test_misuse_is_refused(misuse) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError):
         misuse(BlockPool(4))
+
+
+def test_a_block_of_one_holder_is_shared_only_where_it_is_cached() -> None:
+    pool = BlockPool(1)
+    blocks = pool.allocate(1)
+    assert not pool.is_shared(*blocks)
+    pool.share(blocks)
+    assert pool.is_shared(*blocks)
+    pool.free(blocks)
+    pool.cache(*blocks)
+    assert pool.is_shared(*blocks)
 
 
 @pytest.mark.parametrize("holders", [[], [[0], [0]], [[0, 1]]])

@@ -126,11 +126,11 @@ def test_the_first_space(spaced: Tokenizer) -> None:
 def test_a_fork_goes_its_own_way(
     tokenizer: Tokenizer, ids: list[int], more: list[int], other: list[int], stop: tuple[str, ...]
 ) -> None:
-    one, alone = Detokenizer(tokenizer, stop), Detokenizer(tokenizer, stop)
+    one, alone, fork_alone = (Detokenizer(tokenizer, stop) for _ in range(3))
     for token in ids:
-        assert one.push(token) == alone.push(token)
+        assert one.push(token) == alone.push(token) == fork_alone.push(token)
     fork = one.fork()
-    for token in other:
-        fork.push(token)
+    assert [fork.push(token) for token in other] == [fork_alone.push(token) for token in other]
     assert [one.push(token) for token in more] == [alone.push(token) for token in more]
+    assert (fork.flush(), fork.stopped_by) == (fork_alone.flush(), fork_alone.stopped_by)
     assert (one.flush(), one.stopped_by) == (alone.flush(), alone.stopped_by)

@@ -1,5 +1,7 @@
 """Storage has the program's shape and takes no memory before it is used."""
 
+from dataclasses import replace
+
 import numpy as np
 import psutil
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from edgellm.errors import BackendError
 from edgellm.kernels.kv import BLOCK_SIZE, CACHE_TYPES
 from edgellm.kernels.program import KVGroup, KVLayer, Program, StateLayer, Value
-from edgellm.kv_cache import KVTypes, allocate, bytes_per_slot, bytes_per_token
+from edgellm.kv_cache import HostStore, KVTypes, allocate, bytes_per_slot, bytes_per_token
 
 
 def program(*layers: KVLayer) -> Program:
@@ -76,8 +78,12 @@ def test_untouched_storage_takes_no_memory() -> None:
 
 
 def test_too_much_memory_is_a_clear_error() -> None:
-    with pytest.raises(BackendError, match=r"MiB of keys and values.*smaller context"):
-        allocate(program(KVLayer(0, 1024, 1024, 1024)), (1 << 32,), F32)
+    recurrent = replace(
+        program(KVLayer(0, 1024, 1024, 1024)), state_layers=(StateLayer(1024, 1024),)
+    )
+    mib = (1 << 32) * BLOCK_SIZE * 8 + (1 << 20) * 4  # 8 a token, 4 a slot
+    with pytest.raises(BackendError, match=rf"for {mib} MiB of keys and values.*smaller context"):
+        allocate(recurrent, (1 << 32,), F32, num_slots=1 << 20)
 
 
 def test_a_count_for_each_group() -> None:
@@ -91,3 +97,26 @@ def test_states_have_a_slot_for_each_sequence() -> None:
     kv = allocate(recurrent, (), F32, num_slots=4)
     assert [array.shape for array in kv.states] == [(4, 3, 32), (4, 64, 16)]
     assert sum(array.nbytes for array in kv.states) == 4 * bytes_per_slot(recurrent)
+
+
+def test_a_block_is_copied_read_and_written_in_the_layers_of_its_group_alone() -> None:
+    recurrent = replace(MIXED, state_layers=(StateLayer(3, 16), StateLayer(2, 16)))
+    kv = allocate(recurrent, (4, 4), BOTH, num_slots=4)
+    groups = {
+        0: [kv.keys[0], kv.values[0], kv.keys[2], kv.values[2]],
+        1: [kv.keys[1], kv.values[1]],
+        None: list(kv.states),
+    }
+    arrays = [array for owned in groups.values() for array in owned]
+    for number, array in enumerate(arrays):
+        array[:] = np.arange(100 * number, 100 * number + 4).reshape(4, 1, *[1] * (array.ndim - 2))
+    store = HostStore(recurrent, kv)
+    for group, owned in groups.items():
+        before = [array.copy() for array in arrays]
+        store.copy(group, 1, 2)
+        data = store.read(group, 0)
+        assert len(data) == store.block_bytes(group)
+        store.write(group, 3, data)
+        for array, old in zip(arrays, before, strict=True):
+            order = [0, 1, 1, 0] if any(array is one for one in owned) else [0, 1, 2, 3]
+            assert np.array_equal(array, old[order])
