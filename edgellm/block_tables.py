@@ -206,7 +206,7 @@ class BlockTables:
         running = list(sequences)
         if set(running) != self._cursors.keys():
             raise RuntimeError("a sequence that runs holds no place in the tree, or another does")
-        self.tree.check_integrity()
+        self.tree.check_integrity(node for node, _ in self._cursors.values())
         for group, pool in enumerate(self.pools):
             held = [self._held(s)[group] for s in running]
             pool.check_integrity(held + self.pins.blocks(group), self.tree.cached(group))
@@ -277,7 +277,8 @@ class BlockTables:
         tail = sequence.token_ids[depth * size : done]
         if not tail:
             return node if done else None
-        if len(tail) >= size:
+        has_no_state = self.states is not None and sequence.state_slot is None
+        if len(tail) >= size or has_no_state:  # without its state a tail is never found
             return None
         return self.tree.extend(node, tail, self._at(sequence, depth))
 

@@ -113,6 +113,8 @@ class Pins:
 
     def adopt(self, pin: Pin) -> None:
         """Puts a prefix whose blocks are filled into the tree, as far as it has it not yet."""
+        if not pin.token_ids:
+            return
         size, node = self._limits.block_size, self._tree.root(pin.scales)
         for place in range(self._limits.blocks_of(len(pin.token_ids))):
             blocks = [

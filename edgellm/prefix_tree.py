@@ -7,7 +7,8 @@ holds no block itself: blocks of the tree are cached in their pools, which evict
 need room. Plain Python.
 """
 
-from collections.abc import Iterator, Sequence as Seq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence as Seq
 from itertools import chain
 
 from edgellm.block_pool import BlockPool
@@ -92,8 +93,7 @@ class PrefixTree:
 
     def keep_state(self, node: Node, slot: int) -> None:
         """The held `slot` stores the recurrent state after `node`, and is the tree's from here."""
-        if self._states is None:
-            raise ValueError("a state of a model that has none")
+        assert self._states is not None
         if node.state is None:
             self._states.cache(slot)
             node.state = slot
@@ -134,8 +134,19 @@ class PrefixTree:
         """The slots of recurrent states that the tree names."""
         return [n.state for n in self._all() if n.state is not None]
 
-    def check_integrity(self) -> None:
-        """RuntimeError unless the nodes reached from the root are those that own blocks."""
+    def check_integrity(self, extended: Iterable[Node]) -> None:
+        """RuntimeError unless the nodes reached from the root are those that own blocks.
+
+        extended: for every sequence the node that it is to extend.
+        """
+        cursors = Counter(extended)
+        for node in chain(self._roots.values(), self._all()):
+            if node.cursors != cursors[node]:
+                raise RuntimeError(
+                    f"{cursors[node]} sequences at a node that counts {node.cursors}"
+                )
+            if is_empty(node):
+                raise RuntimeError("a node that stores nothing, leads nowhere and nobody extends")
         for node in self._all():
             whole = len(node.tokens) == self._block_size
             if not node.tokens or (node.children or node.partials or node.cursors) and not whole:
@@ -148,6 +159,8 @@ class PrefixTree:
         for group, owners in enumerate(self._owners):
             if len(owners) != len(self.cached(group)):
                 raise RuntimeError("a block belongs to a node that is not in the tree")
+        if len(self._state_owners) != len(self.cached_states()):
+            raise RuntimeError("a state belongs to a node that is not in the tree")
 
     def _path(self, root: Node, ids: Seq[int]) -> list[Node]:
         """The nodes of whole blocks that `ids` begins with."""
@@ -182,7 +195,7 @@ class PrefixTree:
                 end = start + len(part.tokens)
                 if end <= limit and part.state is not None and begins_with(ids[start:end], part):
                     yield Hit(end, [*path[:depth], part])
-            if 0 < start <= limit and node.state is not None:
+            if start <= limit and node.state is not None:
                 yield Hit(start, path[:depth])
 
     def _inside(self, parent: Node, ids: Seq[int]) -> tuple[int, Node | None]:
@@ -191,7 +204,7 @@ class PrefixTree:
         for child in chain(parent.children.values(), parent.partials.values()):
             shared = common_length(child.tokens, ids)
             rank = shared, None not in child.blocks
-            if shared and rank > best[:2]:
+            if rank > best[:2]:
                 best = (*rank, child)
         return best[0], best[2]
 
@@ -241,8 +254,7 @@ class PrefixTree:
 
     def _remove(self, node: Node) -> None:
         """Takes a node and all below it out of the tree."""
-        if node.parent is None or self._siblings(node).get(node.tokens) is not node:
-            return  # went with another one
+        assert node.parent is not None
         del self._siblings(node)[node.tokens]
         for gone in (node, *below(node)):
             for group in range(len(self._pools)):

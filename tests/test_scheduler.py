@@ -219,6 +219,17 @@ def test_wrong_guesses_of_a_recurrent_model_cost_one_token_more() -> None:
     assert seq.num_computed_tokens == before + 2 * 2 + 1 + 3
 
 
+def test_a_prefix_whose_state_is_lost_leaves_no_node() -> None:
+    """What is drawn behind the answer's end is in the state, so that nobody could begin with it."""
+    driver = Driver(make(windows=(), num_states=4))
+    driver.add(sequence(0, 6), answer=3)
+    driver.step()
+    driver.step(draws=8)
+    assert driver.finished == {0}
+    driver.scheduler.check_integrity()  # of the nodes, too
+    assert len(driver.scheduler.tables.tree.cached_states()) == 1  # the prompt's
+
+
 def test_background_lets_others_go_first() -> None:
     driver = Driver(make(max_num_seqs=1))
     behind, ahead = sequence(0, 10), sequence(1, 10)
