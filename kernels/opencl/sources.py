@@ -17,10 +17,10 @@ from edgellm.kernels.formats.codebook import E2M1, IQ4
 from edgellm.kernels.formats.iq_codebook import IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS
 from edgellm.kernels.opencl.variant import Variant, header
 
-# Tables that snippets may name: a row of a grid is two words, or one where rows are of four. Codes
-# are four to a word.
-_GRIDS = {"IQ1": IQ1, "IQ2_XXS": IQ2_XXS, "IQ2_XS": IQ2_XS, "IQ2_S": IQ2_S}
+# Grids of formats: a row is two words, or one where rows are of four.
+_GRIDS = {"IQ1_S": IQ1, "IQ1_M": IQ1, "IQ2_XXS": IQ2_XXS, "IQ2_XS": IQ2_XS, "IQ2_S": IQ2_S}
 _HALF_GRIDS = {"IQ3_XXS": IQ3_XXS, "IQ3_S": IQ3_S}
+# Tables that snippets may name, of codes, four to a word.
 _CODES = {"IQ4": IQ4, "E2M1_AND_12": E2M1 + np.int8(12)}
 _PRODUCTS = {"matmul", "tile"}  # files that need sums of products
 # Other files that one relies on, in order.
@@ -83,22 +83,30 @@ def _format_text(fmt: Format, needs_product: bool) -> str:
         snippet = read(f"formats/{'floats' if is_float else fmt.name.lower()}.cl")
     except FileNotFoundError:
         raise BackendError(f"the opencl backend cannot read {fmt.name} weights yet") from None
-    names = (*_GRIDS, *_HALF_GRIDS, *_CODES)
-    tables = [table(name) for name in names if re.search(rf"\b{name}\b", snippet)]
+    used = (name for name in _CODES if re.search(rf"\b{name}\b", snippet))
+    tables = [table(name, _CODES[name].view("<u4")) for name in used]
+    if (grid := _grid(fmt.name)).size:
+        tables += [f"#define GRID_WORDS {grid.size}", table("GRID", grid)]
     files = ("float_product.cl",) if is_float else ("byte_pairs.cl", "product.cl")
     products = map(read, files) if needs_product else ()
-    return "\n".join([*lines, read("format.cl"), *tables, snippet, *products])
+    return "\n".join([*lines, *tables, read("format.cl"), snippet, *products])
 
 
-def table(name: str) -> str:
-    """The C text of a table that snippets name."""
-    numbers = ", ".join(f"{number}u" for number in _words(name).tolist())
-    return f"__constant const uint {name}[] = {{{numbers}}};\n"
+def table(name: str, words: npt.NDArray[np.uint32]) -> str:
+    """The C text of a table in constant memory, which may be read by 16 bytes."""
+    numbers = ", ".join(f"{word}u" for word in words.tolist())
+    return f"__constant const uint {name}[] __attribute__((aligned(16))) = {{{numbers}}};\n"
 
 
-def _words(name: str) -> npt.NDArray[np.uint32]:
-    if name in _CODES:
-        return _CODES[name].view("<u4")
-    grid: npt.NDArray[np.int64] = (_GRIDS.get(name) or _HALF_GRIDS[name]).array
-    words = grid.view("<u4").reshape(-1, 2)
-    return (words if name in _GRIDS else words[:, 0]).reshape(-1).astype(np.uint32)
+def grid_bytes(type_id: int) -> int:
+    """Of the grid that a ggml type's weights are rows of; 0 where it has none."""
+    return _grid(by_id(type_id).name).nbytes
+
+
+def _grid(name: str) -> npt.NDArray[np.uint32]:
+    """Of a format, maybe empty."""
+    if name in _GRIDS:
+        return _GRIDS[name].array.view("<u4").reshape(-1)
+    if name in _HALF_GRIDS:
+        return _HALF_GRIDS[name].array.view("<u4").reshape(-1, 2)[:, 0].astype(np.uint32)
+    return np.zeros(0, np.uint32)

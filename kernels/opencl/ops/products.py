@@ -8,8 +8,8 @@ import numpy as np
 from edgellm.kernels.formats import by_name
 from edgellm.kernels.opencl.ops.common import bias_and_scale, output
 from edgellm.kernels.opencl.plan import STEP, Choice, Grid, Lowering, Plan, Room, Size, count_word
-from edgellm.kernels.opencl.sources import KernelKey
-from edgellm.kernels.opencl.variant import Tile
+from edgellm.kernels.opencl.sources import KernelKey, grid_bytes
+from edgellm.kernels.opencl.variant import Tile, Variant
 from edgellm.kernels.program import OpCall, Value, Weight
 
 MOST_MATRICES = 3  # source/matrices.cl
@@ -25,13 +25,17 @@ def _operand(plan: Plan, x: Value, weight: Weight) -> Room:
     return plan.of(x) if weight.format.unpack is None else plan.records(x)
 
 
-def _few(function: str, type_id: int, tokens: int, matrices: int = 1) -> KernelKey:
+def _few(
+    function: str, type_id: int, variant: Variant, tokens: int, matrices: int = 1
+) -> KernelKey:
     """A kernel of matmul.cl."""
-    names = ("TOKENS", tokens), ("MATRICES", matrices)
+    names = ("TOKENS", tokens), ("MATRICES", matrices), *_local_grid(type_id, variant, 0)
     return KernelKey("matmul", function, type_id, names)
 
 
-def _tiled(function: str, type_id: int, tile: Tile, matrices: int = 1) -> KernelKey:
+def _tiled(
+    function: str, type_id: int, variant: Variant, tile: Tile, matrices: int = 1
+) -> KernelKey:
     """A kernel of tile.cl."""
     names = {
         "MATRICES": matrices,
@@ -40,7 +44,15 @@ def _tiled(function: str, type_id: int, tile: Tile, matrices: int = 1) -> Kernel
         "TILE_GROUPS": tile.groups,
         "ITEM_TOKENS": tile.tokens // tile.items,
     }
-    return KernelKey("tile", function, type_id, tuple(names.items()))
+    copies = _local_grid(type_id, variant, tile.local_bytes(variant))
+    return KernelKey("tile", function, type_id, (*names.items(), *copies))
+
+
+def _local_grid(type_id: int, variant: Variant, taken: int) -> tuple[tuple[str, int], ...]:
+    """A definition for kernels that copy the format's grid beside `taken` bytes of local memory."""
+    size = grid_bytes(type_id)
+    has_room = variant.tiles and variant.slices > 1 and taken + size <= variant.local
+    return (("LOCAL_GRID", 1),) if size and has_room else ()
 
 
 def _least_sorted(tile: Tile, experts: int, top_k: int) -> int:
@@ -82,13 +94,13 @@ def products(plan: Plan, calls: Sequence[OpCall], residual: Value | None = None)
 
         grid = Grid(x.rows, sizes, (lanes, variant.slices, 1))
         least = 1 if tokens == 1 else max(2, tokens // 2)
-        return Choice(least, _few("matmul", type_id, tokens, count), grid)
+        return Choice(least, _few("matmul", type_id, variant, tokens, count), grid)
 
     def many(tile: Tile) -> Choice:
         def sizes(rows: int) -> Size:
             return -(-rows // tile.tokens) * lanes, tile.items, strips
 
-        key = _tiled("matmul_tiled", type_id, tile, count)
+        key = _tiled("matmul_tiled", type_id, variant, tile, count)
         return Choice(tile.least, key, Grid(x.rows, sizes, (lanes, tile.items, 1)))
 
     source, added = _operand(plan, x, weights[0]), plan.of(residual) if residual else None
@@ -129,7 +141,7 @@ def expert_products(
 
         grid = Grid(x.rows, sizes, (lanes, tile.items, 1))
         least = _least_sorted(tile, matrices, ranks) if routing else tile.least
-        return Choice(least, _tiled("moe_tiled", type_id, tile), grid)
+        return Choice(least, _tiled("moe_tiled", type_id, variant, tile), grid)
 
     bias, scale = bias_and_scale(plan, call)
     source = _operand(plan, x, weight)
@@ -137,7 +149,7 @@ def expert_products(
     grid = Grid(x.rows, one, (lanes, variant.slices, 1))
     plan.emit(
         [
-            Choice(1, _few("moe_matmul", type_id, 1), grid),
+            Choice(1, _few("moe_matmul", type_id, variant, 1), grid),
             *map(many, variant.tiles[:1]),
         ],
         STEP, source, plan.of(routing) if routing else None, *sorting,

@@ -18,8 +18,8 @@ __kernel void embed(__global const int *step, __global const int *ids,
     int group = item % items;
     uint q[8];
     float scale[32 / GROUP], low[32 / GROUP];
-    unpack(source_of(table, group / (BLOCK_SIZE / 32), lane), group % (BLOCK_SIZE / 32), q, scale,
-           low);
+    Source src = source_of(table, group / (BLOCK_SIZE / 32), lane, GRID);
+    unpack(src, group % (BLOCK_SIZE / 32), q, scale, low);
     out += (size_t)token * columns + 32 * group;
     for (int i = 0; i < 32; i++) {
         int byte = as_int(q[i / 4] << (24 - 8 * (i % 4))) >> 24;

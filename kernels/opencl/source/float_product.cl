@@ -11,7 +11,8 @@ typedef float XType;
 typedef uint XPiece;
 #define WEIGHT_WORDS 1
 
-static inline void widen(__global const uchar *strip, int unit, int lane, __local uint *to)
+static inline void widen(__global const uchar *strip, int unit, int lane, Grid grid,
+                         __local uint *to)
 {
     strip += (size_t)unit * TYPE_SIZE * STRIP + TYPE_SIZE * V * lane;
     store_aligned(as_uintV(LOAD_WEIGHT(strip)), to);
@@ -29,7 +30,7 @@ static inline void add_unit(floatV *acc, __local const uint *weights, __local co
 #else
 
 static inline void add_products(floatV *acc, __global const uchar *strip, __global const float *x,
-                                const uint *at, int lane, int from, int to)
+                                const uint *at, int lane, Grid grid, int from, int to)
 {
     UNROLL
     for (int t = 0; t < TOKENS; t++)

@@ -7,18 +7,40 @@
 // belong to the first 16 weights and [1] to the others. `low` is only written where HAS_LOW. Bytes
 // are at most Q_MAX in magnitude, and none is negative unless Q_SIGNED.
 
+// Where the format's grid is read, if it has one (GRID, of GRID_WORDS): in a copy in local memory, for
+// NVIDIA's GPUs read different words of constant memory for one work-item after another.
+#ifdef LOCAL_GRID
+typedef __local const uint *Grid;
+
+static inline Grid grid_in(__local uint *room, int item, int items)
+{
+    for (int i = item; i < GRID_WORDS / 4; i += items)
+        ((__local uint4 *)room)[i] = ((__constant const uint4 *)GRID)[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return room;
+}
+#else
+typedef __constant const uint *Grid;
+#define grid_in(room, item, items) GRID
+#endif
+#ifndef GRID_WORDS
+#define GRID 0
+#endif
+
 // Where one block of V rows lies. STRIP rows go side by side, word by word (strips.py).
 typedef struct {
     __global const uchar *words;  // of the first row
     __global const uchar *odd;    // the one or two bytes that are no whole word
+    Grid grid;
 } Source;
 
-static inline Source source_of(__global const uchar *strip, int block, int lane)
+static inline Source source_of(__global const uchar *strip, int block, int lane, Grid grid)
 {
     __global const uchar *record = strip + (size_t)block * TYPE_SIZE * STRIP;
     Source src;
     src.words = record + 4 * V * lane;
     src.odd = record + TYPE_SIZE / 4 * 4 * STRIP + TYPE_SIZE % 4 * V * lane;
+    src.grid = grid;
     return src;
 }
 

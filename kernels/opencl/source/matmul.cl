@@ -4,6 +4,18 @@
 
 #define LANES (STRIP / V)
 
+// Local memory, if any: the grid, and in its place the parts of results afterwards.
+#if SLICES == 1
+#define PARTS_MEMORY __local float *parts = 0
+#else
+#ifdef LOCAL_GRID
+#define PARTS_SIZE larger(SLICES * TOKENS * STRIP, GRID_WORDS)
+#else
+#define PARTS_SIZE (SLICES * TOKENS * STRIP)
+#endif
+#define PARTS_MEMORY __local float parts[PARTS_SIZE] __attribute__((aligned(16)))
+#endif
+
 // The parts of one result, added in order.
 static inline floatV sum_of_slices(__local float *parts, int t, int lane)
 {
@@ -21,10 +33,15 @@ static inline void strip_products(floatV *acc, __global const uchar *strip,
 {
     int lane = get_local_id(0), blocks = columns / BLOCK_SIZE;
 #if SLICES == 1
-    add_products(acc, strip, x, at, lane, 0, blocks);
+    add_products(acc, strip, x, at, lane, GRID, 0, blocks);
 #else
     int slice = get_local_id(1);
-    add_products(acc, strip, x, at, lane, blocks * slice / SLICES, blocks * (slice + 1) / SLICES);
+    Grid grid = grid_in((__local uint *)parts, slice * LANES + lane, LANES * SLICES);
+    add_products(acc, strip, x, at, lane, grid, blocks * slice / SLICES,
+                 blocks * (slice + 1) / SLICES);
+#ifdef LOCAL_GRID
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
     UNROLL
     for (int t = 0; t < TOKENS; t++)
         storeV(acc[t], parts + (slice * TOKENS + t) * STRIP + V * lane);
@@ -45,11 +62,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
 void matmul(__global const int *step, __global const XType *x, __global const float *residual,
             int count_word, int columns MATRIX_PARAMETERS)
 {
-#if SLICES > 1
-    __local float parts[SLICES * TOKENS * STRIP];
-#else
-    __local float *parts = 0;
-#endif
+    PARTS_MEMORY;
     int strip = get_group_id(0), first = TOKENS * get_group_id(2), tokens = step[count_word];
     Matrix own;
     TAKE_MATRIX
@@ -76,11 +89,7 @@ void moe_matmul(__global const int *step, __global const XType *x, __global cons
                 __global const float *scale, __global float *y,
                 int rows, int columns, int top_k, int parts_of_x)
 {
-#if SLICES > 1
-    __local float parts[SLICES * STRIP];
-#else
-    __local float *parts = 0;
-#endif
+    PARTS_MEMORY;
     int strip = get_group_id(0), rank = get_group_id(1), token = get_group_id(2);
     int expert = routing ? (int)routing[token * 2 * top_k + rank] : rank;
     int strips = (rows + STRIP - 1) / STRIP;

@@ -120,11 +120,12 @@ typedef uint4 XPiece;
 #define WEIGHT_WORDS (8 + PARTS)
 #endif
 
-static inline void widen(__global const uchar *strip, int unit, int lane, __local uint *to)
+static inline void widen(__global const uchar *strip, int unit, int lane, Grid grid,
+                         __local uint *to)
 {
     uintV q[8];
     floatV scale[PARTS], low[PARTS];
-    unpack(source_of(strip, unit / GROUPS, lane), unit % GROUPS, q, scale, low);
+    unpack(source_of(strip, unit / GROUPS, lane, grid), unit % GROUPS, q, scale, low);
     UNROLL
     for (int i = 0; i < 8; i++)
         store_aligned(q[i], to + i * STRIP);
@@ -161,13 +162,13 @@ static inline void add_unit(floatV *acc, __local const uint *weights, __local co
 
 // Blocks `from` to `to` of the strip's rows times the rows of x that begin at words at[0..TOKENS].
 static inline void add_products(floatV *acc, __global const uchar *strip, __global const uint *x,
-                                const uint *at, int lane, int from, int to)
+                                const uint *at, int lane, Grid grid, int from, int to)
 {
     UNROLL
     for (int t = 0; t < TOKENS; t++)
         acc[t] = 0.0f;
     for (int b = from; b < to; b++) {
-        Source src = source_of(strip, b, lane);
+        Source src = source_of(strip, b, lane, grid);
         ASK_FOR(src.words, TYPE_SIZE * STRIP);
         for (int g = 0; g < GROUPS; g++) {
             uintV q[8];

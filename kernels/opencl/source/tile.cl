@@ -13,7 +13,7 @@
 // Row t of an item is row t * TILE_ITEMS + item of the tile: neighbours read different banks.
 static inline void tile_products(floatV *total, __global const uchar *strip,
                                  __global const XType *x, __local const uint *at, int columns,
-                                 __local uint *weights, __local uint *numbers)
+                                 Grid grid, __local uint *weights, __local uint *numbers)
 {
     int lane = get_local_id(0), item = get_local_id(1), blocks = columns / BLOCK_SIZE;
     for (int slice = 0; slice < SLICES; slice++) {
@@ -26,7 +26,7 @@ static inline void tile_products(floatV *total, __global const uchar *strip,
             int count = smaller(end - unit, TILE_UNITS);
             barrier(CLK_LOCAL_MEM_FENCE);
             for (int u = item; u < count; u += TILE_ITEMS)
-                widen(strip, unit + u, lane, weights + u * WEIGHT_WORDS * STRIP + V * lane);
+                widen(strip, unit + u, lane, grid, weights + u * WEIGHT_WORDS * STRIP + V * lane);
             for (int i = item * LANES + lane; i < TILE_TOKENS * TILE_X / PIECE_WORDS;
                  i += LANES * TILE_ITEMS) {
                 int t = PIECE_WORDS * i / TILE_X, word = PIECE_WORDS * i % TILE_X;
@@ -45,11 +45,19 @@ static inline void tile_products(floatV *total, __global const uchar *strip,
     }
 }
 
+#ifdef LOCAL_GRID
+#define GRID_MEMORY __local uint grid_room[GRID_WORDS] __attribute__((aligned(16)))
+#else
+#define GRID_MEMORY
+#endif
+
 #define TILE_MEMORY \
+    GRID_MEMORY; \
     __local uint weights[TILE_UNITS * WEIGHT_WORDS * STRIP] __attribute__((aligned(16))); \
     __local uint numbers[TILE_TOKENS * TILE_X] __attribute__((aligned(16))); \
     __local uint at[TILE_TOKENS]; \
-    int lid = get_local_id(1) * LANES + get_local_id(0)
+    int lid = get_local_id(1) * LANES + get_local_id(0); \
+    Grid grid = grid_in(grid_room, lid, LANES * TILE_ITEMS)
 
 __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1)))
 void matmul_tiled(__global const int *step, __global const XType *x,
@@ -62,7 +70,7 @@ void matmul_tiled(__global const int *step, __global const XType *x,
     for (int t = lid; t < TILE_TOKENS; t += LANES * TILE_ITEMS)
         at[t] = (uint)smaller(first + t, tokens - 1) * X_ROW(columns);
     floatV total[ITEM_TOKENS];
-    tile_products(total, strip_of(own, columns), x, at, columns, weights, numbers);
+    tile_products(total, strip_of(own, columns), x, at, columns, grid, weights, numbers);
     int row = own.strip * STRIP + V * get_local_id(0);
     if (row >= own.rows)
         return;
@@ -100,8 +108,8 @@ void moe_tiled(__global const int *step, __global const XType *x, __global const
     floatV total[ITEM_TOKENS];
     int strips = (rows + STRIP - 1) / STRIP;
     size_t strip_bytes = (size_t)(columns / BLOCK_SIZE * TYPE_SIZE) * STRIP;
-    tile_products(total, weight + (expert * strips + strip) * strip_bytes, x, at, columns, weights,
-                  numbers);
+    tile_products(total, weight + (expert * strips + strip) * strip_bytes, x, at, columns, grid,
+                  weights, numbers);
     int row = strip * STRIP + V * get_local_id(0);
     if (row >= rows)
         return;

@@ -48,6 +48,13 @@ def test_product_in_batches(backends: Mapping[str, OpenCLBackend], variant: str,
     check_products(backends[variant], by_name(name), COUNTS)
 
 
+@pytest.mark.parametrize("name", ["IQ1_M", "IQ2_S", "IQ3_XXS"])
+def test_product_with_a_grid_in_local_memory(
+    backends: Mapping[str, OpenCLBackend], name: str
+) -> None:
+    check_products(backends["gpu"], by_name(name), (1, 17))
+
+
 def check_products(backend: OpenCLBackend, fmt: Format, counts: tuple[int, ...]) -> None:
     """Values are right, and a row has the same bits in batches of all sizes."""
     rng = np.random.default_rng(fmt.type_id)

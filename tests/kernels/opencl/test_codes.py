@@ -53,7 +53,10 @@ def test_values_of_codes(
 ) -> None:
     queue = backends["gpu"]._context.queue
     text = [header(GPU, 4), "#define BLOCK_SIZE 32\n#define TYPE_SIZE 16\n", WAYS[way]]
-    text += [f"#define FUNCTION {function}\n#define TABLE {name}\n", table(name)]
+    text += [
+        f"#define FUNCTION {function}\n#define TABLE {name}\n",
+        table(name, values.view("<u4")),
+    ]
     text += [read("common.cl"), read("format.cl"), KERNEL]
     binaries = Binaries(queue.context, queue.device, None)  # not by way of pyopencl's store
     program = binaries.build("".join(text), ["-cl-std=CL1.2"])

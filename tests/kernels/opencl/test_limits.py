@@ -25,11 +25,12 @@ from tests.kernels.cpu.cases import CASES, Maker
 from tests.kernels.cpu.programs import VOCABULARY, normal, random_weight, rows_of, storage
 from tests.kernels.cpu.test_parity import full_precision_gelu, run_both
 from tests.kernels.opencl.test_bits import check_products
+from tests.kernels.opencl.test_compile import texts
 from tests.kernels.opencl.test_devices import device
 
 __all__ = ["full_precision_gelu"]  # a fixture that pytest finds here
 
-WHOLE = cl.device_local_mem_type.GLOBAL
+LOCAL, WHOLE = cl.device_local_mem_type.LOCAL, cl.device_local_mem_type.GLOBAL
 # Work-items of a group, local memory in KiB, and what kind of memory that is.
 DEVICES = {
     "groups of 32": device("a", max_work_group_size=32, local_mem_size=32 << 10),
@@ -73,10 +74,25 @@ def test_ops(limited: OpenCLBackend, op: str, data: Any) -> None:
     run_both(limited, maker.b.finish(logits=CASES[op](maker)), maker)
 
 
-@pytest.mark.parametrize("name", ["Q4_1", "Q2_K", "F16", "NVFP4"])
+@pytest.mark.parametrize("name", ["Q4_1", "Q2_K", "F16", "NVFP4", "IQ2_S"])
 def test_products_of_many_rows(limited: OpenCLBackend, name: str) -> None:
     (fmt,) = (fmt for fmt in FORMATS.values() if fmt.name == name)
     check_products(limited, fmt, (1, 4, 9, 33))
+
+
+@pytest.mark.parametrize(
+    ("local", "kind", "few", "tiled"),
+    [(64, LOCAL, 3, 2), (48, LOCAL, 3, 1), (16, LOCAL, 0, 0), (64, WHOLE, 0, 0)],
+)
+def test_a_grid_is_copied_where_there_is_room(local: int, kind: int, few: int, tiled: int) -> None:
+    """One of 16 KiB."""
+    cut = variant_of(device("d", local_mem_size=local << 10, local_mem_type=kind))
+    b, rng = Builder(), np.random.default_rng(0)
+    x = rows_of(b, normal(rng, VOCABULARY, 256))
+    program = b.finish(logits=b.matmul(x, random_weight(rng, 8, 256, "IQ1_S")))
+    copying = [text for text in texts(program, cut) if "#define LOCAL_GRID" in text]
+    tiles = [text for text in copying if "#define TILE_TOKENS" in text]
+    assert (len(copying) - len(tiles), len(tiles)) == (few, tiled)
 
 
 def test_the_group_of_a_launch_is_that_of_its_kernel(limited: OpenCLBackend) -> None:

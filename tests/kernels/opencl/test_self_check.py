@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgellm.errors import BackendError
+from edgellm.errors import BackendError, DriverFault
 from edgellm.kernels.opencl import OpenCLBackend, context as contexts
 from edgellm.kernels.opencl.binaries import OpenStore
 from edgellm.kernels.opencl.self_check import checks
@@ -38,10 +38,11 @@ def test_each_type_of_weights_once() -> None:
 
 
 @pytest.mark.parametrize("where", ["matmul", "tile"])
-def test_what_is_wrong_is_refused(
+def test_what_is_wrong_is_found(
     cache: OpenStore, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """In one of the kernels alone: others give the same rows other bits."""
+    backend = OpenCLBackend(cache, variant=VARIANTS["gpu"])
 
     def text(key: KernelKey, variant: Variant) -> str:
         own = program_text(key, variant)
@@ -49,9 +50,21 @@ def test_what_is_wrong_is_refused(
         return own.replace(RIGHT, WRONG) if key.source == where else own
 
     monkeypatch.setattr(contexts, "program_text", text)
+    (check,) = checks(backend._context, product("Q8_0"))
+    with pytest.raises(DriverFault, match=r"with Q8_0 weights wrongly \(gpu kernels\): update"):
+        check()
+
+
+def test_what_is_wrong_in_kernels_of_all_kinds_is_refused(
+    cache: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def text(key: KernelKey, variant: Variant) -> str:
+        return program_text(key, variant).replace(RIGHT, WRONG)
+
+    monkeypatch.setattr(contexts, "program_text", text)
     backend = OpenCLBackend(cache, variant=VARIANTS["gpu"])
     program = decoder(1)
-    with pytest.raises(BackendError, match=r"with Q8_0 weights wrongly \(gpu kernels\): update"):
+    with pytest.raises(BackendError, match=r"wrongly \(gpu-small kernels\): update"):
         backend.load(program, storage(program, 3))
 
 

@@ -1,5 +1,5 @@
 // words: u8 rows[32]; u8 (high bits 3, minus 1)[16 * 2 nibbles]; u16 (scale 3 bits * 4, d 4 bits)[4].
-// The weights are eight times what the grid says, plus or minus one; IQ1 holds 9 more than that.
+// The weights are eight times what the grid says, plus or minus one; its numbers are 9 more than that.
 #define OFFSET 10
 #define Q_MAX 19
 
@@ -19,7 +19,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
         uintV nibble = high >> (uint)(4 * k) & 15u;
         uintV plus = (1u - (nibble >> 3)) * 0x02020202u;
         uintV row = (BYTE(rows, k) | (nibble & 7u) << 8) * 2u;
-        q[2 * k] = GATHER(IQ1, row) + plus;
-        q[2 * k + 1] = GATHER(IQ1, row + 1u) + plus;
+        q[2 * k] = GATHER(src.grid, row) + plus;
+        q[2 * k + 1] = GATHER(src.grid, row + 1u) + plus;
     }
 }

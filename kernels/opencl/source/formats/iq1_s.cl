@@ -1,5 +1,5 @@
 // words: u8 rows[32]; u16 (high bits 3 a row, scale 3 bits, minus)[8]; odd: half d.
-// The weights are eight times what the grid says, plus or minus one; IQ1 holds 9 more than that.
+// The weights are eight times what the grid says, plus or minus one; its numbers are 9 more than that.
 #define OFFSET 10
 #define Q_MAX 19
 
@@ -11,7 +11,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     UNROLL
     for (int k = 0; k < 4; k++) {
         uintV row = (BYTE(rows, k) | (high >> (uint)(3 * k) & 7u) << 8) * 2u;
-        q[2 * k] = GATHER(IQ1, row) + plus;
-        q[2 * k + 1] = GATHER(IQ1, row + 1u) + plus;
+        q[2 * k] = GATHER(src.grid, row) + plus;
+        q[2 * k + 1] = GATHER(src.grid, row + 1u) + plus;
     }
 }

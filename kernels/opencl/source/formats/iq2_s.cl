@@ -13,7 +13,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     UNROLL
     for (int k = 0; k < 4; k++) {
         uintV row = (BYTE(rows, k) | (high >> (uint)(2 * k) & 3u) << 8) * 2u;
-        q[2 * k] = negate4(GATHER(IQ2_S, row), BYTE(bits, k));
-        q[2 * k + 1] = negate4(GATHER(IQ2_S, row + 1u), BYTE(bits, k) >> 4);
+        q[2 * k] = negate4(GATHER(src.grid, row), BYTE(bits, k));
+        q[2 * k + 1] = negate4(GATHER(src.grid, row + 1u), BYTE(bits, k) >> 4);
     }
 }

@@ -13,7 +13,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     for (int k = 0; k < 4; k++) {
         uintV code = WORD(2 * g + k / 2) >> (uint)(16 * (k % 2)) & 0xffffu;
         uintV row = (code & 511u) * 2u, signs = even_signs(code >> 9);
-        q[2 * k] = negate4(GATHER(IQ2_XS, row), signs);
-        q[2 * k + 1] = negate4(GATHER(IQ2_XS, row + 1u), signs >> 4);
+        q[2 * k] = negate4(GATHER(src.grid, row), signs);
+        q[2 * k + 1] = negate4(GATHER(src.grid, row + 1u), signs >> 4);
     }
 }

@@ -10,7 +10,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     UNROLL
     for (int k = 0; k < 4; k++) {
         uintV row = BYTE(rows, k) * 2u, signs = even_signs(bits >> (uint)(7 * k) & 127u);
-        q[2 * k] = negate4(GATHER(IQ2_XXS, row), signs);
-        q[2 * k + 1] = negate4(GATHER(IQ2_XXS, row + 1u), signs >> 4);
+        q[2 * k] = negate4(GATHER(src.grid, row), signs);
+        q[2 * k + 1] = negate4(GATHER(src.grid, row + 1u), signs >> 4);
     }
 }

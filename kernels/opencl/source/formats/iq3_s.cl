@@ -11,6 +11,6 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     UNROLL
     for (int i = 0; i < 8; i++) {
         uintV row = BYTE(WORD(2 * g + i / 4), i % 4) | (high >> (uint)i & 1u) << 8;
-        q[i] = negate4(GATHER(IQ3_S, row), bits >> (uint)(4 * i));
+        q[i] = negate4(GATHER(src.grid, row), bits >> (uint)(4 * i));
     }
 }

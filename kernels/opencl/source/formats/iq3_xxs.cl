@@ -10,7 +10,7 @@ static inline void unpack(Source src, int g, uintV *q, floatV *scale, floatV *lo
     UNROLL
     for (int i = 0; i < 8; i++) {
         uintV signs = even_signs(bits >> (uint)(7 * (i / 2)) & 127u);
-        uintV row = GATHER(IQ3_XXS, BYTE(WORD(2 * g + i / 4), i % 4));
+        uintV row = GATHER(src.grid, BYTE(WORD(2 * g + i / 4), i % 4));
         q[i] = negate4(row, signs >> (uint)(4 * (i % 2)));
     }
 }
