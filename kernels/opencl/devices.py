@@ -153,29 +153,21 @@ def variant_of(device: Any) -> Variant:
             return replace(CPU, name=f"{CPU.name}-plain", inlines_itself=False, ahead=0)
         return replace(CPU, name=f"{CPU.name}-avx2", dot4="avx2")
     # Few devices have groups this small, or as little local memory.
-    size = int(device.max_work_group_size)
-    most = 1 << (max(1, size // GPU.lanes).bit_length() - 1)
-    variant = replace(
-        _with_extensions(GPU, device),
-        slices=min(GPU.slices, most),
-        group=min(GPU.group, GPU.lanes * most),
-        row_group=min(GPU.row_group, GPU.lanes * most),
-        items=min(GPU.items, size),
-        local=int(device.local_mem_size) - _RESERVED,
-    )
+    variant = _with_extensions(GPU, device).within(int(device.max_work_group_size))
+    variant = replace(variant, local=int(device.local_mem_size) - _RESERVED)
     tokens = tuple(n for n in variant.tokens if variant.parts_bytes(n) <= variant.local)
     has_local = device.local_mem_type == cl.device_local_mem_type.LOCAL
-    tiles = (_fitted(tile, variant, most) for tile in variant.tiles if has_local)
+    tiles = (_fitted(tile, variant) for tile in variant.tiles if has_local)
     return replace(variant, tokens=tokens, tiles=tuple(filter(None, tiles)))
 
 
 _RESERVED = 1024  # bytes of local memory that drivers may need for themselves
 
 
-def _fitted(tile: Tile, variant: Variant, items: int) -> Tile | None:
-    """The tile in groups of at most `items` beside each lane; None where memory is too little."""
+def _fitted(tile: Tile, variant: Variant) -> Tile | None:
+    """The tile with what local memory has room for at once; None where that is nothing."""
     for groups in (tile.groups, tile.groups // 2, 1):
-        smaller = replace(tile, items=min(tile.items, items), groups=groups)
+        smaller = replace(tile, groups=groups)
         if smaller.local_bytes(variant) <= variant.local:
             return smaller
     return None

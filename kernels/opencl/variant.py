@@ -8,7 +8,8 @@ from typing import Literal
 
 Dot4 = Literal["none", "khr", "ptx", "gfx9", "gfx11", "avx2"]
 Shuffles = Literal["none", "khr", "intel"]
-_SMALL = "small"
+# Work-items of a group, by what the name of a variant for compilers that grant no more ends in.
+_GROUPS = {"half": 128, "small": 16}
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,28 @@ class Variant:
     @property
     def fallbacks(self) -> tuple["Variant", ...]:
         """The same with less and less of what not all devices have: down to plain OpenCL, then in
-        groups of few work-items, for compilers that grant no more."""
-        name, *more = self.name.split("-")
-        if more == [_SMALL]:
-            return ()
+        groups of fewer and fewer work-items, for compilers that grant no more."""
+        name, _, ending = self.name.partition("-")
         dotless = replace(self, name=name, dot4="none")
         plain = replace(dotless, shuffles="none", has_half=False, ahead=0)
-        small = replace(
-            plain, name=f"{name}-{_SMALL}", slices=1, group=16, row_group=16, items=16, tiles=()
+        cuts = {way: plain.within(size) for way, size in _GROUPS.items() if plain.group > 1}
+        smaller = [replace(cut, name=f"{name}-{way}") for way, cut in cuts.items() if cut != plain]
+        if ending in _GROUPS:
+            return tuple(smaller)
+        return tuple(dict.fromkeys((self, dotless, plain, *smaller)))[1:]
+
+    def within(self, size: int) -> "Variant":
+        """The same in groups of at most `size` work-items."""
+        most = 1 << (max(1, size // self.lanes).bit_length() - 1)
+        tiles = tuple(replace(tile, items=min(tile.items, most)) for tile in self.tiles)
+        return replace(
+            self,
+            slices=min(self.slices, most),
+            group=min(self.group, self.lanes * most),
+            row_group=min(self.row_group, self.lanes * most),
+            items=min(self.items, size),
+            tiles=tiles if most > 1 else (),
         )
-        ways = dict.fromkeys((self, dotless, plain, plain if plain.group == 1 else small))
-        return tuple(ways)[1:]
 
     @property
     def lanes(self) -> int:

@@ -182,9 +182,11 @@ def test_extensions_that_are_used(
     assert (cut.shuffles, cut.has_half) == (shuffles, has_half)
     dotless = replace(cut, name="gpu-dot", dot4="khr").fallbacks[0]
     assert (dotless.shuffles, dotless.has_half) == (shuffles, has_half)
-    *_, plain, small = cut, *cut.fallbacks
+    *_, plain, half, small = cut, *cut.fallbacks
     assert (plain.shuffles, plain.has_half) == ("none", False)
-    assert plain.fallbacks == (small,) and small.fallbacks == ()
+    assert plain.fallbacks == (half, small) and half.fallbacks == (small,)
+    assert small.fallbacks == () and (half.slices, small.slices) == (8, 1)
+    assert replace(plain, slices=8, row_group=128).fallbacks == (small,)
 
 
 def test_few_registers_are_taken_on_intel(backend: OpenCLBackend, cache: OpenStore) -> None:
@@ -304,9 +306,22 @@ def test_a_driver_without_what_it_promised_gets_plain_kernels(
         check_products(plain, by_name("Q4_0"), (1,))
 
 
-@pytest.mark.parametrize("kernels", [{"probe", "matmul"}, {"matmul"}, {"embed"}])
+@pytest.mark.parametrize(
+    ("kernels", "size", "way"),
+    [
+        ({"probe", "matmul"}, 32, "small"),
+        ({"matmul"}, 32, "small"),
+        ({"embed"}, 32, "small"),
+        ({"matmul"}, 128, "half"),
+    ],
+)
 def test_a_compiler_that_grants_small_groups_gets_small_ones(
-    backend: OpenCLBackend, cache: OpenStore, monkeypatch: pytest.MonkeyPatch, kernels: set[str]
+    backend: OpenCLBackend,
+    cache: OpenStore,
+    monkeypatch: pytest.MonkeyPatch,
+    kernels: set[str],
+    size: int,
+    way: str,
 ) -> None:
     """Whether that shows when the device is opened or when a model is loaded."""
     number, program = str(devices.found().index(backend._context.device)), decoder(1)
@@ -316,7 +331,7 @@ def test_a_compiler_that_grants_small_groups_gets_small_ones(
 
     def granted(kernel: cl.Kernel, what: int, device: cl.Device) -> Any:
         most = what == cl.kernel_work_group_info.WORK_GROUP_SIZE and kernel.function_name in kernels
-        return 32 if most else ask(kernel, what, device)
+        return size if most else ask(kernel, what, device)
 
     monkeypatch.setattr(cl.Kernel, "get_work_group_info", granted)
     small = OpenCLBackend(cache, number, VARIANTS["gpu"])
@@ -324,7 +339,7 @@ def test_a_compiler_that_grants_small_groups_gets_small_ones(
     np.testing.assert_allclose(got, want, rtol=0.02, atol=0.02)
     for name in ("Q4_0", "F16"):
         check_products(small, by_name(name), (1, 3, 33))
-    assert small.name.endswith("gpu-small)")
+    assert small.name.endswith(f"gpu-{way})")
 
 
 def test_a_kernel_that_cannot_be_made_is_a_fault_of_the_driver(
