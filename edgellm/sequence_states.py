@@ -98,6 +98,8 @@ class SequenceStates:
 
     def check_integrity(self, running: Seq[Sequence], pinned: list[int | None]) -> None:
         """RuntimeError unless these sequences and pins hold all that is held."""
+        if self._saved.keys() - set(running):
+            raise RuntimeError("a state is saved of a sequence that does not run")
         owners = [s.state_slot for s in running] + pinned
         owners += [saved.slot for saved in self._saved.values()]
         slots = [[slot] for slot in owners if slot is not None]

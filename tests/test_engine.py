@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from edgellm.completion import collect
+from edgellm.consumer import OnlyTakes, Rows
 from edgellm.engine import Engine
-from edgellm.errors import ContextOverflow, EdgeLLMError, RequestError
+from edgellm.errors import ContextOverflow, DeviceLost, EdgeLLMError, RequestError
 from edgellm.generation import Generation, Scoring
 from edgellm.sequence import Sequence
 from edgellm.types import Completion, SamplingParams, TokenEvent
@@ -247,6 +248,48 @@ def test_an_exception_in_a_step_fails_those_in_it_and_nobody_else() -> None:
     assert "ZeroDivisionError" in str(error)
     assert isinstance(error.__cause__, ZeroDivisionError)
     assert outbox[-1].finish_reason == "stop"  # type: ignore[union-attr]
+
+
+def test_who_waits_fails_too_where_the_device_is_lost() -> None:
+    model = MockModel(says("ok"))
+    engine = make_engine(model, max_num_seqs=1)
+    (first, failed), (second, failed_waiting) = generation(), generation()
+    engine.add(first)
+    engine.add(second)
+    model.error = DeviceLost("gone")
+    engine.step()
+    assert engine.is_lost and not engine.has_work
+    assert [type(error) for error in failed + failed_waiting] == [DeviceLost] * 2
+
+
+class Noting(OnlyTakes):
+    """Notes what it is told, and ends with the first logits."""
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.sequence = Sequence([1, 2, 3], 3, SamplingParams())
+        self.told: list[str] = []
+
+    def begin(self) -> None:
+        self.told.append("begin")
+
+    def take(self, rows: Rows, drafts: object = ()) -> bool:
+        self.told.append("take")
+        return True
+
+    def abort(self) -> None:
+        self.told.append("abort")
+
+    def fail(self, error: Exception) -> None:
+        self.told.append("fail")
+
+
+def test_who_takes_logits_has_begun() -> None:
+    engine = make_engine(MockModel(noise))
+    consumers = [Noting("r") for _ in range(3)]
+    engine.add(*consumers)
+    finish(engine)
+    assert [consumer.told for consumer in consumers] == [["begin", "take"]] * 3
 
 
 def test_logits_that_are_no_numbers_fail_one_answer() -> None:

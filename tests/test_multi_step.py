@@ -77,6 +77,7 @@ def test_no_more_tokens_than_are_asked_for(most: int) -> None:
     finish(engine)
     assert len(outbox) == most
     assert sum(count for batch in model.batches[1:] for _, count in batch) == most - 1
+    assert engine.stats().steps == most
 
 
 def test_a_prompt_alone_is_computed_for_the_cache_and_no_token_drawn() -> None:

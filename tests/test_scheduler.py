@@ -3,6 +3,7 @@
 import pytest
 
 from edgellm.errors import ContextOverflow, RequestError
+from edgellm.sequence import BlockCopy
 from tests.scheduler_driver import Driver, Stingy, counts, make, sequence
 
 
@@ -219,10 +220,38 @@ def test_wrong_guesses_of_a_recurrent_model_cost_one_token_more() -> None:
     assert seq.num_computed_tokens == before + 2 * 2 + 1 + 3
 
 
+def test_a_block_of_its_own_is_written_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(make())
+    copies: list[BlockCopy] = []
+    monkeypatch.setattr(driver, "run_copies", lambda: copies.extend(driver.scheduler.take_copies()))
+    driver.add(sequence(0, 6), answer=9)
+    driver.run()
+    assert driver.finished == {0} and not copies
+
+
+def test_logits_of_guesses_take_none_of_those_for_scoring() -> None:
+    driver = Driver(make(max_logits_rows=3))
+    seq = sequence(0, 4)
+    driver.add(seq, answer=9)
+    driver.step()
+    driver.step()
+    seq.token_ids += [7, 7, 7]
+    seq.num_draft_tokens = 3
+    driver.add(sequence(1, 9, score_from=0))
+    assert counts(driver.step()) == {0: (4, "all"), 1: (3, "all")}
+
+
+def test_states_are_kept_before_the_prompts_last_token_and_at_the_end() -> None:
+    driver = Driver(make(windows=(), num_states=8))
+    driver.add(sequence(0, 19), answer=3)
+    driver.run()
+    assert len(driver.scheduler.tables.tree.cached_states()) == 2
+
+
 def test_a_prefix_whose_state_is_lost_leaves_no_node() -> None:
     """What is drawn behind the answer's end is in the state, so that nobody could begin with it."""
     driver = Driver(make(windows=(), num_states=4))
-    driver.add(sequence(0, 6), answer=3)
+    driver.add(sequence(0, 6), answer=4)
     driver.step()
     driver.step(draws=8)
     assert driver.finished == {0}

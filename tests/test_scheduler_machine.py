@@ -190,6 +190,10 @@ class Machine(RuleBasedStateMachine):
             kept = {block for blocks in pins.blocks(group) for block in blocks}
             assert 2 * len(kept) <= pool.num_blocks
             assert len(kept) + limits.blocks(group, CONTEXT) <= pool.num_blocks
+        if self.num_states is not None:
+            states = {slot for slot in pins.states() if slot is not None}
+            assert 2 * len(states) <= self.num_states
+            assert len(states) + limits.max_num_seqs <= self.num_states
 
     def teardown(self) -> None:
         if not hasattr(self, "driver"):

@@ -87,6 +87,16 @@ def test_a_prompt_that_comes_again_computes_one_token() -> None:
     assert counts(driver.step()) == {3: (2, "last")}
 
 
+def test_blocks_that_are_held_cost_another_holder_nothing() -> None:
+    driver = Driver(make(10, windows=(None,)))
+    tokens = list(range(20))
+    driver.add(sequence(0, 20, token_ids=tokens), answer=9)
+    for _ in range(4):
+        driver.step()
+    driver.add(sequence(1, 24, token_ids=[*tokens, 5, 6, 7, 8]), answer=1)
+    assert counts(driver.step()) == {0: (1, "last"), 1: (4, "last")}
+
+
 def test_a_fork_goes_on_from_what_is_computed() -> None:
     scheduler = make()
     driver = Driver(scheduler)
