@@ -15,6 +15,8 @@ from typing import Any
 from llvmlite import binding
 from numba import config, njit
 from numba.core import types
+from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+from numba.core.registry import cpu_target
 
 from edgellm.errors import BackendError
 from edgellm.kernels.cpu import simd, vectors
@@ -73,7 +75,7 @@ def kernel_object(name: str, kernel: Callable[..., None]) -> bytes:
 def kernel_module(name: str, kernel: Callable[..., None], machine: Any) -> Any:
     """What the machine code of `kernel` is made from: an LLVM module, optimised for `machine`."""
     dispatcher = njit(**OPTIONS)(kernel)
-    with _unoptimised():
+    with _plain_code():
         dispatcher.compile(SIGNATURE)
     compiled = dispatcher.overloads[SIGNATURE]
     inner = compiled.fndesc.llvm_func_name
@@ -90,15 +92,37 @@ def kernel_module(name: str, kernel: Callable[..., None], machine: Any) -> Any:
     return module
 
 
+class _Code(CPUCodeLibrary):  # type: ignore[misc]
+    """What Numba makes of a function, never run as it is."""
+
+    def _finalize_specific(self) -> None:
+        pass
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()  # which brings in the code of what it calls
+        return 0
+
+
+class _Codegen(JITCPUCodegen):  # type: ignore[misc]
+    _library_class = _Code
+
+    def _add_module(self, module: Any) -> None:
+        pass
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        pass
+
+
 @contextmanager
-def _unoptimised() -> Iterator[None]:
-    """Numba emits plain code: everything is optimised once, here, and not twice."""
-    level = config.OPT
-    config.OPT = config._OptLevel(0)
+def _plain_code() -> Iterator[None]:
+    """Numba emits LLVM IR alone: it is optimised and made machine code once, here."""
+    context = cpu_target.target_context
+    level, codegen = config.OPT, context._internal_codegen
+    config.OPT, context._internal_codegen = config._OptLevel(0), _Codegen("edgellm")
     try:
         yield
     finally:
-        config.OPT = level
+        config.OPT, context._internal_codegen = level, codegen
 
 
 def _entry_point(name: str, inner: str) -> str:
