@@ -13,6 +13,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 from edgellm.chat_template.failure import TemplateFailure
@@ -115,7 +116,7 @@ class Worker:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
-    with process:  # closes the pipes and waits
+    with suppress(OSError), process:  # closes the pipes, unwritten or not, and waits
         pass
 
 

@@ -11,7 +11,8 @@ import hashlib
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,11 +20,12 @@ from pathlib import Path
 from edgellm.errors import BackendError
 from edgellm.kernels.cpu.image import CAN_FLATTEN, Image, Mapping, flatten
 from edgellm.kernels.cpu.isa import target_identity
+from edgellm.kernels.cpu.limits import usable_threads
 from edgellm.kernels.cpu.private_folder import PrivateFolder
 from edgellm.kernels.seals import sealed, unsealed
 
 KernelKey = tuple[str, ...]  # name, then what it is specialised for
-Progress = Callable[[KernelKey, int, int], None]  # about to compile key, number i of n
+Progress = Callable[[KernelKey, int, int], None]  # number i of n is next, this key or another
 
 KERNEL_TYPE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
@@ -110,26 +112,39 @@ class Library:
         return unsealed(symbol(key), data)
 
     def _make(self, missing: list[KernelKey]) -> None:
-        """Compiles, checks and stores kernels, each before the next: an interrupt loses one."""
-        from edgellm.kernels.cpu.compile import kernel_object
-        from edgellm.kernels.cpu.ops import KERNELS
+        """Compiles, checks and stores kernels, each when it is made: an interrupt loses few."""
         from edgellm.kernels.cpu.self_check import CHECKED, check
 
-        missing.sort(key=lambda key: key[0] in CHECKED)  # checking one may need others
-        for number, key in enumerate(missing):
-            if self._on_compile:
-                self._on_compile(key, number, len(missing))
-            body = kernel_object(symbol(key), KERNELS[key[0]](*key[1:]))
-            if CAN_FLATTEN:
-                body = flatten(body, symbol(key)).pack()
+        unchecked: dict[KernelKey, bytes] = {}  # checking one may need others
+        with closing(self._compiled(missing)) as made:
+            for number, next_key in enumerate(missing):
+                if self._on_compile:
+                    self._on_compile(next_key, number, len(missing))
+                key, body = next(made)
+                if CAN_FLATTEN:
+                    body = flatten(body, symbol(key)).pack()
+                if key[0] in CHECKED:
+                    unchecked[key] = body
+                else:
+                    self._link({key: body})
+                    self._store(key, body)
+        for key, body in unchecked.items():
             self._link({key: body})
-            if key[0] in CHECKED:
-                try:
-                    check(key, self)
-                except BackendError:
-                    del self._addresses[key]
-                    raise
+            try:
+                check(key, self)
+            except BaseException:
+                del self._addresses[key]
+                raise
             self._store(key, body)
+
+    def _compiled(self, missing: list[KernelKey]) -> Generator[tuple[KernelKey, bytes], None, None]:
+        """Object files, by several processes where there is enough to do."""
+        from edgellm.kernels.cpu.compilers import FEWEST, MOST, side_by_side
+
+        processes = min(MOST, usable_threads(), len(missing) // FEWEST)
+        made = side_by_side(missing, processes) if processes > 1 else ((k, None) for k in missing)
+        for key, body in made:
+            yield key, _kernel_object(key) if body is None else body
 
     def _store(self, key: KernelKey, body: bytes) -> None:
         if self._folder is None:
@@ -145,6 +160,13 @@ class Library:
         addresses, memory = link({symbol(key): body for key, body in objects.items()})
         self._memory.append(memory)
         self._addresses.update({key: addresses[symbol(key)] for key in objects})
+
+
+def _kernel_object(key: KernelKey) -> bytes:
+    from edgellm.kernels.cpu.compile import kernel_object
+    from edgellm.kernels.cpu.ops import KERNELS
+
+    return kernel_object(symbol(key), KERNELS[key[0]](*key[1:]))
 
 
 def _map_images(bodies: dict[str, bytes]) -> tuple[dict[str, int], object]:

@@ -91,6 +91,20 @@ def test_a_child_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch
         Worker().render("x", {})
 
 
+def test_a_child_that_ends_before_it_is_asked_is_reported(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.render("warm", {})
+    child = worker._process
+    assert child is not None
+    child.kill()
+    child.wait()
+    monkeypatch.setattr(child, "poll", lambda: None)  # as if it had ended a moment later
+    with pytest.raises(TemplateFailure, match="died"):
+        worker.render("lost", {})
+    assert worker.render("again", {}) == "again"
+
+
 def test_an_interrupted_render_leaves_no_answer_behind(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
