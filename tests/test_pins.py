@@ -108,3 +108,15 @@ def test_what_is_kept_is_forgotten_with_the_rest() -> None:
         engine = manager.model().engine
         manager._thread.ask(engine.clear_cache)
         assert cached(model, SYSTEM + "hi") < LENGTH
+
+
+def test_states_that_are_kept_leave_half_of_all_and_one_for_each_sequence() -> None:
+    for num_states, most in ((10, 5), (6, 2)):
+        driver = Driver(make(max_num_seqs=4, num_states=num_states))
+        for seq_id in range(8):
+            seq = sequence(seq_id, 9)
+            seq.keeps_prompt = True
+            driver.add(seq, answer=1)
+            driver.run()
+        states = driver.scheduler.tables.pins.states()
+        assert len({state for state in states if state is not None}) == most
