@@ -8,10 +8,15 @@ from edgellm.prefix_tree import PrefixTree
 
 SIZE = 4
 Windows = tuple[int | None, ...]
-TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=14)  # many prefixes are shared
-STORED = st.lists(TOKENS, max_size=6)
+# Zeros, perhaps with a one among them: most begin alike.
+TOKENS = st.builds(
+    lambda length, one: [int(place == one) for place in range(length)],
+    st.integers(1, 9),
+    st.integers(0, 15),
+)
+STORED = st.lists(TOKENS, min_size=1, max_size=8)
 WINDOWS = st.sampled_from([(None,), (None, 3), (6,), (2, 5)])
-LIMIT = st.integers(0, 14)
+LIMIT = st.integers(0, 9)
 
 
 class Cache:
