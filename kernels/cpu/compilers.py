@@ -19,7 +19,7 @@ from typing import IO, Self
 from edgellm.kernels.cpu.objects import KernelKey, symbol
 from edgellm.kernels.seals import sealed, unsealed
 
-MOST = 4  # processes; each takes some 250 MB, and no more are busy for long
+MOST = 4  # processes; each takes some 200 MB, and no more are busy for long
 FEWEST = 3  # kernels for a process, which takes a second to start
 _LONGEST = ("attention", "matmul", "float_matmul")  # begun first
 _CHILD = (
