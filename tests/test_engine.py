@@ -232,16 +232,23 @@ def test_a_prompt_that_does_not_fit_fails_alone() -> None:
     assert outbox[-1].finish_reason == "stop"  # type: ignore[union-attr]
 
 
-def test_an_exception_in_a_step_fails_those_in_it_and_nobody_else() -> None:
+def failed_step(error: Exception) -> tuple[Engine, Outbox, Outbox]:
+    """An engine whose model failed once, and what came of the answer in that step and of one that
+    waited."""
     model = MockModel(says("ok"))
     engine = make_engine(model, max_num_seqs=1)
-    (first, failed), (second, outbox) = generation(), generation()
+    (first, failed), (second, waiting) = generation(), generation()
     engine.add(first)
     engine.add(second)
-    model.error = ZeroDivisionError("in a kernel")
+    model.error = error
     engine.step()
-    engine.check_integrity()
     model.error = None
+    return engine, failed, waiting
+
+
+def test_an_exception_in_a_step_fails_those_in_it_and_nobody_else() -> None:
+    engine, failed, outbox = failed_step(ZeroDivisionError("in a kernel"))
+    engine.check_integrity()
     finish(engine)
     (error,) = failed
     assert isinstance(error, EdgeLLMError)
@@ -251,13 +258,7 @@ def test_an_exception_in_a_step_fails_those_in_it_and_nobody_else() -> None:
 
 
 def test_who_waits_fails_too_where_the_device_is_lost() -> None:
-    model = MockModel(says("ok"))
-    engine = make_engine(model, max_num_seqs=1)
-    (first, failed), (second, failed_waiting) = generation(), generation()
-    engine.add(first)
-    engine.add(second)
-    model.error = DeviceLost("gone")
-    engine.step()
+    engine, failed, failed_waiting = failed_step(DeviceLost("gone"))
     assert engine.is_lost and not engine.has_work
     assert [type(error) for error in failed + failed_waiting] == [DeviceLost] * 2
 

@@ -68,7 +68,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("session_file", "token_file"),
     (
         *("errors", "version", "linux", "paths", "old_folders", "new_file", "escapes", "signals"),
-        "median",
+        *("median", "piped_process"),
     ),
 )
 RANK = {room: len(LAYERS) - i for i, layer in enumerate(LAYERS) for room in layer}
@@ -117,6 +117,7 @@ ONLY = {
         "kernels.seals",
         "errors",
         "linux",
+        "piped_process",
     },
     "kernels.opencl": {
         "kernels.formats",

@@ -3,7 +3,7 @@
 import pytest
 
 from edgellm.errors import ContextOverflow, RequestError
-from edgellm.sequence import BlockCopy
+from edgellm.sequence import BlockCopy, Sequence
 from tests.scheduler_driver import Driver, Stingy, counts, make, sequence
 
 
@@ -229,14 +229,20 @@ def test_a_block_of_its_own_is_written_where_it_is(monkeypatch: pytest.MonkeyPat
     assert driver.finished == {0} and not copies
 
 
-def test_logits_of_guesses_take_none_of_those_for_scoring() -> None:
-    driver = Driver(make(max_logits_rows=3))
-    seq = sequence(0, 4)
+def guessing(driver: Driver, length: int) -> Sequence:
+    """A sequence that has read its prompt and begun to write, with three guesses."""
+    seq = sequence(0, length)
     driver.add(seq, answer=9)
     driver.step()
     driver.step()
     seq.token_ids += [7, 7, 7]
     seq.num_draft_tokens = 3
+    return seq
+
+
+def test_logits_of_guesses_take_none_of_those_for_scoring() -> None:
+    driver = Driver(make(max_logits_rows=3))
+    guessing(driver, 4)
     driver.add(sequence(1, 9, score_from=0))
     assert counts(driver.step()) == {0: (4, "all"), 1: (3, "all")}
 
@@ -290,12 +296,7 @@ def test_background_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_guesses_are_computed_with_all_their_logits_and_taken_back() -> None:
     driver = Driver(make())
-    seq = sequence(0, 10)
-    driver.add(seq, answer=9)
-    driver.step()
-    driver.step()
-    seq.token_ids += [7, 7, 7]
-    seq.num_draft_tokens = 3
+    seq = guessing(driver, 10)
     assert counts(driver.step()) == {0: (4, "all")}
     assert (seq.num_computed_tokens, len(seq.token_ids), seq.num_draft_tokens) == (11, 12, 0)
     driver.run()

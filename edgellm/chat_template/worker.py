@@ -1,29 +1,26 @@
 """Renders templates in a process that can be killed. Knows nothing of messages or models.
 
-The child starts Python with the parent's own import path and nothing else (`-I -S`), imports only
-jinja2 and the sandbox, caps its memory, and answers one JSON line per JSON line on its pipes.
-A template that runs beyond the limit is killed with it; the next render starts a new child.
+The child (piped_process.py) imports only jinja2 and the sandbox, caps its memory, and answers one
+JSON line per JSON line on its pipes. A template that runs beyond the limit is killed with it; the
+next render starts a new child.
 """
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import IO, Any
 
 from edgellm.chat_template.failure import TemplateFailure
+from edgellm.piped_process import end, start
 
 RENDER_SECONDS = 5.0
 START_SECONDS = 30.0
 MEMORY = 512 << 20  # bytes of address space; the interpreter with jinja2 takes about 60 MiB
 
 _CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     "from edgellm.chat_template.worker import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
 )
 
@@ -68,19 +65,13 @@ class Worker:
 
     def _start(self) -> None:
         self.close()
-        path = json.dumps([os.path.abspath(entry) for entry in sys.path])
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _CHILD, path],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
+            self._process = start(_CHILD)
         except OSError as error:
             raise TemplateFailure(
                 f"no process can be started for the chat template: {error}"
             ) from None
-        self._cleanup = weakref.finalize(self, _end, self._process)
+        self._cleanup = weakref.finalize(self, end, self._process)
         if not self._exchange(b"", START_SECONDS):
             raise TemplateFailure("the process that renders chat templates does not start")
 
@@ -112,12 +103,6 @@ class Worker:
             self.close()
             return None if late.is_set() else b""
         return answer
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    with suppress(OSError), process:  # closes the pipes, unwritten or not, and waits
-        pass
 
 
 def _encode(value: Any) -> bytes:

@@ -1,29 +1,26 @@
 """Processes that compile kernels side by side: a large one takes seconds, most of them Python's.
 
-A process starts with its parent's import path, answers a key's line with one of its object file,
-and ends with its pipes. What one does not make is left to whoever asked. Knows nothing of where
-code is kept.
+A process (piped_process.py) answers a key's line with one of its object file, and ends with its
+pipes. What one does not make is left to whoever asked. Knows nothing of where code is kept.
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
 from queue import SimpleQueue
+from subprocess import Popen
 from typing import IO, Self
 
-from edgellm.kernels.cpu.objects import KernelKey, symbol
+from edgellm.kernels.cpu.objects import KernelKey, compiled_here, symbol
 from edgellm.kernels.seals import sealed, unsealed
+from edgellm.piped_process import end, start
 
 MOST = 4  # processes; each takes some 200 MB, and no more are busy for long
 FEWEST = 3  # kernels for a process, which takes a second to start
 _LONGEST = ("attention", "matmul", "float_matmul")  # begun first
 _CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     "from edgellm.kernels.cpu.compilers import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
 )
 
@@ -56,26 +53,16 @@ class _Child:
     """A context manager, whose end kills the process. One that cannot start makes nothing."""
 
     def __init__(self) -> None:
-        path = json.dumps([os.path.abspath(entry) for entry in sys.path])
-        self._process: subprocess.Popen[bytes] | None = None
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _CHILD, path],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-        except OSError:
-            pass
+        self._process: Popen[bytes] | None = None
+        with suppress(OSError):
+            self._process = start(_CHILD)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._process is not None:
-            self._process.kill()
-            with suppress(OSError), self._process:  # closes the pipes, unwritten or not, and waits
-                pass
+            end(self._process)
 
     def make(self, key: KernelKey) -> bytes | None:
         if self._process is None:
@@ -92,15 +79,11 @@ class _Child:
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """A process: makes what is asked for until the pipe ends."""
-    from edgellm.kernels.cpu.compile import kernel_object
-    from edgellm.kernels.cpu.ops import KERNELS
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     for line in requests:
         key = tuple(json.loads(line))
-        name = symbol(key)
         try:
-            answer = sealed(name, kernel_object(name, KERNELS[key[0]](*key[1:]))).hex()
+            answer = sealed(symbol(key), compiled_here(key)).hex()
         except Exception:  # who asked tries it, too, and tells
             answer = ""
         answers.write(answer.encode() + b"\n")

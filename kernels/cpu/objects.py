@@ -144,7 +144,7 @@ class Library:
         processes = min(MOST, usable_threads(), len(missing) // FEWEST)
         made = side_by_side(missing, processes) if processes > 1 else ((k, None) for k in missing)
         for key, body in made:
-            yield key, _kernel_object(key) if body is None else body
+            yield key, compiled_here(key) if body is None else body
 
     def _store(self, key: KernelKey, body: bytes) -> None:
         if self._folder is None:
@@ -162,7 +162,8 @@ class Library:
         self._addresses.update({key: addresses[symbol(key)] for key in objects})
 
 
-def _kernel_object(key: KernelKey) -> bytes:
+def compiled_here(key: KernelKey) -> bytes:
+    """A kernel's object file, made by this process."""
     from edgellm.kernels.cpu.compile import kernel_object
     from edgellm.kernels.cpu.ops import KERNELS
 

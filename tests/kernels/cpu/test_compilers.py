@@ -1,6 +1,7 @@
 """Processes that compile kernels: what they make, and what becomes of those that end."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,25 +9,19 @@ from typing import Any
 import pytest
 
 from edgellm.kernels.cpu import compilers, objects
-from edgellm.kernels.cpu.compile import kernel_object
 from edgellm.kernels.cpu.compilers import FEWEST, side_by_side
-from edgellm.kernels.cpu.objects import KernelKey, Library, symbol
-from edgellm.kernels.cpu.ops import KERNELS
+from edgellm.kernels.cpu.objects import KernelKey, Library, compiled_here
 
 SMALL: list[KernelKey] = [
     (name,) for name in ("add", "multiply", "best", "select_outputs", "rope_table", "quantize")
 ]
 
 
-def in_this_process(key: KernelKey) -> bytes:
-    return kernel_object(symbol(key), KERNELS[key[0]](*key[1:]))
-
-
 def test_they_make_what_this_process_makes() -> None:
     made = dict(side_by_side(SMALL, 2))
     assert made.keys() == set(SMALL)
     for key in SMALL[:2]:
-        assert made[key] == in_this_process(key)
+        assert made[key] == compiled_here(key)
 
 
 def test_a_kernel_that_cannot_be_made_does_not_end_them() -> None:
@@ -60,7 +55,7 @@ def test_what_they_made_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def refuse(key: KernelKey) -> bytes:
         raise AssertionError(f"{key} was compiled here")
 
-    monkeypatch.setattr(objects, "_kernel_object", refuse)
+    monkeypatch.setattr(objects, "compiled_here", refuse)
     Library(tmp_path).load(SMALL)
     Library(tmp_path).load(SMALL)  # all of them from the folder
 
@@ -68,7 +63,7 @@ def test_what_they_made_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.skipif(not hasattr(os, "waitpid"), reason="processes are waited for by number here")
 def test_an_interrupt_ends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
-    real = compilers.subprocess.Popen
+    real = subprocess.Popen
 
     def start(*args: Any, **kwargs: Any) -> Any:
         started.append(real(*args, **kwargs))
@@ -79,7 +74,7 @@ def test_an_interrupt_ends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             raise KeyboardInterrupt
 
     monkeypatch.setattr(objects, "usable_threads", lambda: 2)
-    monkeypatch.setattr(compilers.subprocess, "Popen", start)
+    monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(KeyboardInterrupt):
         Library(tmp_path, interrupt).load(SMALL)
     assert len(started) == 2
